@@ -1,0 +1,79 @@
+"""Server events: what a relay has to know of a frame without reading all of it."""
+
+from __future__ import annotations
+
+import msgspec
+
+from wire.split import Malformed, members, splice
+
+TERMINAL = frozenset({"response.completed", "response.failed", "response.incomplete", "error"})
+"""Types after which a turn says no more."""
+HANDSHAKE = frozenset({"response.created", "response.queued", "response.in_progress"})
+"""Types that say a turn has begun, and nothing of its answer."""
+ITEM_DONE = "response.output_item.done"
+COMPLETED = "response.completed"
+NULL = b"null"
+
+
+class Event(msgspec.Struct, gc=False):
+    """The few members of a frame that a relay acts upon; all else stays unread in the frame.
+
+    `response`, `item` and `error` are raw JSON, empty when absent.
+    """
+
+    type: str
+    stream_id: str | None = None
+    response_id: str | None = None
+    sequence_number: int | None = None
+    output_index: int | None = None
+    response: msgspec.Raw = msgspec.Raw(b"")
+    item: msgspec.Raw = msgspec.Raw(b"")
+
+
+class ResponseHead(msgspec.Struct, gc=False):
+    """What names a response object."""
+
+    id: str = ""
+    previous_response_id: str | None = None
+    output: msgspec.Raw = msgspec.Raw(b"")
+    usage: msgspec.Raw = msgspec.Raw(b"")
+
+
+_EVENT = msgspec.json.Decoder(Event)
+_RESPONSE = msgspec.json.Decoder(ResponseHead)
+
+
+def peek(frame: bytes) -> Event:
+    """The frame's event. Raises `Malformed` when it is no JSON object with a `type`."""
+    try:
+        return _EVENT.decode(frame)
+    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
+        raise Malformed("not an event") from None
+
+
+def response_head(event: Event) -> ResponseHead:
+    """Names in the event's `response`; all empty when it has none."""
+    raw = bytes(event.response)
+    if not raw or raw == NULL:
+        return ResponseHead()
+    try:
+        return _RESPONSE.decode(raw)
+    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
+        raise Malformed("not a response object") from None
+
+
+def restore_previous_id(frame: bytes, shown: bytes) -> bytes:
+    """The frame with `response.previous_response_id` as the client sent it (`shown`, raw JSON).
+
+    Everything else keeps its bytes, but for white space between top-level members.
+    """
+    outer = members(frame)
+    raw = outer.get("response")
+    if raw is None or raw == NULL:
+        return frame
+    inner = members(raw)
+    if inner.get("previous_response_id", shown) == shown:
+        return frame
+    inner["previous_response_id"] = shown
+    outer["response"] = splice(inner.items())
+    return splice(outer.items())

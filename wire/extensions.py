@@ -1,0 +1,31 @@
+"""Our own extensions of the wire, spoken only to a server whose handshake answer offers them.
+
+A server offers them in the header `x-deltawire-features` of its 101 answer, a comma-separated list. A member of the
+envelope that a connection has carried once may then travel as its digest: the frame has
+`"deltawire_envelope": {"tools": "<hex>"}` and no `tools`. A digest that the server does not know (any more) is
+answered by an error frame with code `deltawire_envelope_unknown` before anything starts.
+"""
+
+from __future__ import annotations
+
+import hashlib
+
+FEATURES_HEADER = "x-deltawire-features"
+ENVELOPE = "envelope"
+
+ENVELOPE_FIELD = "deltawire_envelope"
+ENVELOPE_UNKNOWN = "deltawire_envelope_unknown"
+ENVELOPE_MEMBERS = ("tools", "instructions", "text")
+"""Members that may be replaced: large, and rarely changed within a conversation."""
+ENVELOPE_WORTHWHILE = 256
+"""Bytes of a member below which its digest would save nothing."""
+
+
+def envelope_digest(raw: bytes) -> str:
+    """Name of a member's raw bytes: hex SHA-256. Not keyed, since both ends have to compute it."""
+    return hashlib.sha256(raw).hexdigest()
+
+
+def features(header: str | None) -> frozenset[str]:
+    """Features named in a header value; empty without one."""
+    return frozenset(name for part in (header or "").split(",") if (name := part.strip().lower()))

@@ -1,0 +1,55 @@
+"""Server-sent events: one event is `event: TYPE`, `data: JSON`, an empty line (the framing of the Responses API)."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+CONTENT_TYPE = "text/event-stream; charset=utf-8"
+COMMENT = b": keep-alive\n"
+"""One comment line. It has no empty line after it, since strict parsers take that for an empty event."""
+_NEWLINES = b"\r\n"
+
+
+class SseEvent(NamedTuple):
+    """One event as received; `event` is empty when the stream named none."""
+
+    event: str
+    data: bytes
+
+
+def encode(event_type: str, data: bytes) -> bytes:
+    """The event on the wire. `data` is JSON, in which a raw newline can only be white space between tokens."""
+    if b"\n" in data or b"\r" in data:
+        data = data.translate(None, _NEWLINES)
+    return b"event: %b\ndata: %b\n\n" % (event_type.encode(), data)
+
+
+class Parser:
+    """Incremental reader of an event stream (HTML Living Standard, 9.2.6); chunk borders do not matter."""
+
+    def __init__(self) -> None:
+        self._rest = b""
+        self._event = ""
+        self._data: list[bytes] = []
+
+    def feed(self, chunk: bytes) -> list[SseEvent]:
+        """Events that `chunk` completes."""
+        buffer = self._rest + chunk
+        # A carriage return at the very end may be the first half of CRLF: it waits for the next chunk.
+        held = buffer[-1:] if buffer.endswith(b"\r") else b""
+        usable = buffer[: len(buffer) - len(held)].replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+        *lines, last = usable.split(b"\n")
+        self._rest = last + held
+        return [event for line in lines if (event := self._line(line)) is not None]
+
+    def _line(self, line: bytes) -> SseEvent | None:
+        if not line:
+            event, data, self._event, self._data = self._event, self._data, "", []
+            return SseEvent(event, b"\n".join(data)) if data else None
+        name, _, value = line.partition(b":")
+        value = value.removeprefix(b" ")
+        if name == b"event":
+            self._event = value.decode()
+        elif name == b"data":
+            self._data.append(value)
+        return None

@@ -1,0 +1,127 @@
+"""Items of a conversation as the server keeps them: the client's bytes, and the few members it decides by."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from upstream.problems import invalid_type, missing, reworded
+from wire.split import Malformed, elements
+
+if TYPE_CHECKING:
+    from upstream.seal import Sealer
+
+CALLS = frozenset(
+    {"function_call", "custom_tool_call", "local_shell_call", "shell_call", "apply_patch_call", "computer_call"},
+)
+OUTPUTS = {
+    "function_call_output": "function call output",
+    "custom_tool_call_output": "custom tool call output",
+}
+"""Items that answer a call, and what the API calls them in its errors."""
+REFERENCE = "item_reference"
+_REQUIRED = {
+    "message": ("role", "content"),
+    "function_call": ("call_id", "name", "arguments"),
+    "function_call_output": ("call_id", "output"),
+    "custom_tool_call": ("call_id", "name", "input"),
+    "custom_tool_call_output": ("call_id", "output"),
+    "item_reference": ("id",),
+}
+
+
+class _Head(msgspec.Struct, gc=False):
+    """Members of an item whose type matters; all others stay unread."""
+
+    type: str | None = None
+    id: str | None = None
+    role: str | None = None
+    call_id: str | None = None
+    name: str | None = None
+    arguments: str | None = None
+    encrypted_content: str | None = None
+    content: msgspec.Raw = msgspec.Raw(b"")
+    output: msgspec.Raw = msgspec.Raw(b"")
+    input: msgspec.Raw = msgspec.Raw(b"")
+
+
+_HEAD = msgspec.json.Decoder(_Head)
+_ANY = msgspec.json.Decoder()
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """One item. `hidden` is the text of a reasoning item, which no client sees; empty where it is not known."""
+
+    raw: bytes = field(repr=False)
+    type: str
+    id: str | None = None
+    role: str | None = None
+    call_id: str | None = None
+    name: str | None = None
+    hidden: str = field(default="", repr=False)
+
+    def value(self) -> dict[str, Any]:
+        """The item parsed."""
+        parsed: dict[str, Any] = _ANY.decode(self.raw)
+        return parsed
+
+
+def read_items(raw: bytes, sealer: Sealer) -> list[Item]:
+    """Items of an `input` member. Raises `ApiError` that names the place of what is wrong."""
+    if raw[:1] == b'"':
+        return [Item(b'{"type":"message","role":"user","content":%b}' % raw, "message", role="user")]
+    if raw[:1] != b"[":
+        raise invalid_type("input", "one of a string or array of objects", raw)
+    try:
+        return [_read(element, f"input[{index}]", sealer) for index, element in enumerate(elements(raw))]
+    except Malformed:
+        raise invalid_type("input", "one of a string or array of objects", raw) from None
+
+
+def output_item(value: dict[str, Any], hidden: str = "") -> Item:
+    """An item that the server itself made."""
+    return Item(
+        msgspec.json.encode(value),
+        value["type"],
+        id=value.get("id"),
+        role=value.get("role"),
+        call_id=value.get("call_id"),
+        name=value.get("name"),
+        hidden=hidden,
+    )
+
+
+def without_hidden(item: Item) -> Item:
+    """The item as a client could echo it when it was given no sealed text."""
+    return replace(item, hidden="") if item.hidden else item
+
+
+def _read(raw: bytes, path: str, sealer: Sealer) -> Item:
+    if raw[:1] != b"{":
+        raise invalid_type(path, "an object", raw)
+    try:
+        head = _HEAD.decode(raw)
+    except msgspec.DecodeError as error:
+        raise reworded(error, path) from None
+    kind = head.type or _implied(head)
+    if kind is None:
+        raise missing(f"{path}.type")
+    for member in _REQUIRED.get(kind, ()):
+        if getattr(head, member) in (None, b"", b"null"):
+            raise missing(f"{path}.{member}")
+    hidden = ""
+    if kind == "reasoning" and head.encrypted_content is not None:
+        hidden = sealer.open(head.encrypted_content, param=f"{path}.encrypted_content")
+    if kind == "message" and bytes(head.content)[:1] not in (b'"', b"["):
+        raise invalid_type(f"{path}.content", "one of a string or array of objects", bytes(head.content))
+    return Item(raw, kind, id=head.id, role=head.role, call_id=head.call_id, name=head.name, hidden=hidden)
+
+
+def _implied(head: _Head) -> str | None:
+    """Type of an item that names none: the API takes messages and references so."""
+    if head.role is not None:
+        return "message"
+    return REFERENCE if head.id is not None else None

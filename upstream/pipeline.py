@@ -1,0 +1,44 @@
+"""The pipeline: a conversation is the fold of its items through the stages.
+
+Plain HTTP is `extend(EMPTY, all_items)`; a continuation is `extend(kept, new_items)`. There is no other way in, so
+what is kept and what is computed anew cannot differ: `extend(extend(EMPTY, a), b) == extend(EMPTY, a + b)`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from upstream import render, resolve, validate
+from upstream.persistent import Seq
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from upstream.items import Item
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """The artifacts of all stages over the same items. Immutable; extending shares what is already there."""
+
+    items: Seq[Item] = field(default_factory=Seq)
+    known: validate.Known = validate.EMPTY
+    resolved: resolve.Resolved = resolve.EMPTY
+    rendered: render.Rendered = render.EMPTY
+    size: int = 0
+    """Bytes of the items."""
+
+
+EMPTY = Context()
+
+
+def extend(context: Context, items: Sequence[Item]) -> Context:
+    """The context with `items` appended. Raises `ApiError` when one of them does not fit; `context` stays usable."""
+    return Context(
+        items=context.items.plus(items),
+        known=validate.extend(context.known, items),
+        resolved=resolve.extend(context.resolved, items),
+        rendered=render.extend(context.rendered, items),
+        size=context.size + sum(len(item.raw) for item in items),
+    )

@@ -1,0 +1,158 @@
+"""Values made from a JSON schema: the smallest deterministic one that is valid, or none."""
+
+from __future__ import annotations
+
+import math
+import re
+from typing import Any
+
+_DEPTH = 12
+_FORMATS = {
+    "date": "2026-01-01",
+    "date-time": "2026-01-01T00:00:00Z",
+    "time": "00:00:00Z",
+    "email": "user@example.com",
+    "uri": "https://example.com/",
+    "url": "https://example.com/",
+    "uuid": "00000000-0000-4000-8000-000000000000",
+    "ipv4": "127.0.0.1",
+    "hostname": "example.com",
+}
+_CANDIDATES = (
+    "deltawire",
+    "1",
+    "a",
+    "A1",
+    "2026-01-01",
+    "https://example.com/",
+    "00000000-0000-4000-8000-000000000000",
+)
+_ORDER = ("object", "string", "integer", "number", "boolean", "array", "null")
+
+
+class Impossible(ValueError):
+    """No value is made for this schema: it asks for something beyond the keywords known here."""
+
+
+def value_for(schema: object, root: dict[str, Any] | None = None, depth: int = 0) -> Any:
+    """A valid value: required members only, first choices, least sizes. Raises `Impossible`."""
+    if schema is True:
+        schema = {}
+    if not isinstance(schema, dict) or depth > _DEPTH:
+        raise Impossible
+    root = schema if root is None else root
+    if "$ref" in schema:
+        return value_for(_target(schema["$ref"], root), root, depth + 1)
+    choices = [schema["const"]] if "const" in schema else schema.get("enum")
+    if isinstance(choices, list):
+        return next((value for value in choices if value is not None), None)
+    for keyword in ("anyOf", "oneOf"):
+        if isinstance(options := schema.get(keyword), list):
+            return _first_possible(options, schema, keyword, root, depth)
+    if isinstance(parts := schema.get("allOf"), list):
+        return value_for(_merged([{k: v for k, v in schema.items() if k != "allOf"}, *parts], root), root, depth + 1)
+    return _typed(_type_of(schema), schema, root, depth)
+
+
+def _typed(kind: str, schema: dict[str, Any], root: dict[str, Any], depth: int) -> Any:
+    if kind == "object":
+        properties = schema.get("properties", {})
+        return {name: value_for(properties.get(name, True), root, depth + 1) for name in schema.get("required", ())}
+    if kind == "array":
+        count = schema.get("minItems", 0)
+        if schema.get("uniqueItems") and count > 1:
+            raise Impossible
+        items = schema.get("items", schema.get("prefixItems", [True])[0])
+        return [value_for(items, root, depth + 1) for _ in range(count)]
+    if kind == "string":
+        return _string(schema)
+    if kind in {"integer", "number"}:
+        return _number(schema, whole=kind == "integer")
+    return False if kind == "boolean" else None
+
+
+def _type_of(schema: dict[str, Any]) -> str:
+    declared = schema.get("type")
+    if isinstance(declared, list):
+        return next((name for name in _ORDER if name in declared), "null")
+    if isinstance(declared, str):
+        return declared
+    if "properties" in schema or "required" in schema:
+        return "object"
+    return "array" if "items" in schema else "string"
+
+
+def _string(schema: dict[str, Any]) -> str:
+    if schema.get("format") in _FORMATS and "pattern" not in schema:
+        return _FORMATS[schema["format"]]
+    least, most = schema.get("minLength", 0), schema.get("maxLength", math.inf)
+    pattern = schema.get("pattern")
+    for candidate in _CANDIDATES:
+        text = candidate.ljust(least, "x") if pattern is None else candidate
+        text = text[: int(most)] if pattern is None and most < math.inf else text
+        if least <= len(text) <= most and (pattern is None or re.search(pattern, text)):
+            return text
+    raise Impossible
+
+
+def _number(schema: dict[str, Any], *, whole: bool) -> int | float:
+    step = schema.get("multipleOf", 1 if whole else None)
+    low, high = schema.get("minimum", -math.inf), schema.get("maximum", math.inf)
+    above, below = schema.get("exclusiveMinimum", -math.inf), schema.get("exclusiveMaximum", math.inf)
+    start = max(1, low, above)
+    candidates = [1, low, high, start, start + 1, math.floor(min(high, below)), math.ceil(below) - 1, (low + high) / 2]
+    if step:
+        candidates += (
+            [math.ceil(start / step) * step, (math.floor(start / step) + 1) * step] if start < math.inf else []
+        )
+    candidates.append((max(low, above) + min(high, below)) / 2)
+    for value in candidates:
+        if not math.isfinite(value) or not (low <= value <= high and above < value < below):
+            continue
+        if (whole and value != int(value)) or (step and value % step):
+            continue
+        return int(value) if value == int(value) else value
+    raise Impossible
+
+
+def _first_possible(options: list[Any], schema: dict[str, Any], keyword: str, root: dict[str, Any], depth: int) -> Any:
+    beside = {name: value for name, value in schema.items() if name != keyword}
+    # Nulls last: an optional value is more telling when it is there.
+    for option in sorted(options, key=lambda one: isinstance(one, dict) and one.get("type") == "null"):
+        try:
+            return value_for(_merged([beside, option], root), root, depth + 1)
+        except Impossible:
+            continue
+    raise Impossible
+
+
+def _merged(parts: list[Any], root: dict[str, Any]) -> dict[str, Any]:
+    whole: dict[str, Any] = {}
+    for part in parts:
+        if part is True:
+            continue
+        if not isinstance(part, dict):
+            raise Impossible
+        own = _target(part["$ref"], root) if "$ref" in part else part
+        required = [*whole.get("required", ()), *(name for name in own.get("required", ()))]
+        properties = whole.get("properties", {}) | own.get("properties", {})
+        whole |= own
+        if required:
+            whole["required"] = list(dict.fromkeys(required))
+        if properties:
+            whole["properties"] = properties
+    return whole
+
+
+def _target(reference: object, root: dict[str, Any]) -> dict[str, Any]:
+    if not isinstance(reference, str) or not reference.startswith("#"):
+        raise Impossible
+    found: Any = root
+    for step in reference[1:].split("/")[1:]:
+        name = step.replace("~1", "/").replace("~0", "~")
+        if not isinstance(found, dict) or name not in found:
+            raise Impossible
+        found = found[name]
+    if not isinstance(found, dict):
+        raise Impossible
+    return found

@@ -1,0 +1,133 @@
+"""The simulated agent: it calls harmless tools for a few steps and then answers, always the same in the same context.
+
+Its answer names the digest of everything it was shown, so two clients can tell whether a model would have seen the
+same. Reasoning items come when the request has `reasoning`, or the model's name is that of a reasoning model.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+from typing import TYPE_CHECKING, Any
+
+from upstream.choice import Call, choose, is_forced
+from upstream.engine import Delta, End, Part, Prompt, Start, Stop, Summary
+from upstream.items import CALLS, OUTPUTS
+from upstream.schema import Impossible, value_for
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Iterator
+
+_PIECES = re.compile(r"\s*\w{1,6}|\s*[^\w\s]{1,3}|\s+")
+_REASONING_MODEL = re.compile(r"^(gpt-[5-9]|o\d)|codex|reason|think", re.IGNORECASE)
+
+
+class Sim:
+    """An engine without a model. `tokens_per_second` 0 is as fast as possible."""
+
+    def __init__(self, *, tool_turns: int = 5, tokens_per_second: float = 0.0) -> None:
+        self._tool_turns = tool_turns
+        self._pace = 1 / tokens_per_second if tokens_per_second > 0 else 0.0
+
+    def accepts(self, model: str) -> bool:
+        """Any name."""
+        return bool(model)
+
+    async def close(self) -> None:
+        """Nothing is held."""
+
+    async def generate(self, prompt: Prompt) -> AsyncGenerator[Part, None]:
+        """The planned answer at the set pace: token n is due n/rate after the first, however late the others were."""
+        loop = asyncio.get_running_loop()
+        began, said = loop.time(), 0
+        for part in limited(plan(prompt, self._tool_turns), prompt.max_output_tokens):
+            if self._pace and isinstance(part, Delta):
+                said += part.tokens
+                late = loop.time() - (began + said * self._pace)
+                if late < 0:
+                    await asyncio.sleep(-late)
+            yield part
+
+
+def plan(prompt: Prompt, tool_turns: int) -> Iterator[Part]:
+    """The whole answer, without regard to limits."""
+    asked, answered = _since_last_user(prompt)
+    call = None
+    if asked < tool_turns or is_forced(prompt.tool_choice):
+        call = choose(prompt.tools, prompt.tool_choice, asked + 1)
+    if _reasons(prompt):
+        yield from _reasoning(prompt, call, asked)
+    if call is not None:
+        yield Start("function_call", call.name, call.namespace)
+        yield from _deltas(call.arguments)
+    else:
+        yield Start("message")
+        yield from _deltas(_answer(prompt, answered))
+    yield End()
+    yield Stop()
+
+
+def limited(parts: Iterator[Part], limit: int | None) -> Iterator[Part]:
+    """The parts up to `limit` output tokens; what is cut off ends with the reason."""
+    said = 0
+    for part in parts:
+        if isinstance(part, Delta):
+            said += part.tokens
+            if limit is not None and said > limit:
+                yield Stop("max_output_tokens")
+                return
+        yield part
+
+
+def pieces(text: str) -> list[str]:
+    """The text in pieces about as large as tokens."""
+    return _PIECES.findall(text)
+
+
+def _since_last_user(prompt: Prompt) -> tuple[int, int]:
+    """Calls made and answered since the user spoke last."""
+    asked = answered = 0
+    for item in reversed(prompt.items):
+        if item.role == "user":
+            break
+        asked += item.type in CALLS
+        answered += item.type in OUTPUTS
+    return asked, answered
+
+
+def _reasons(prompt: Prompt) -> bool:
+    return bool(prompt.reasoning) or _REASONING_MODEL.search(prompt.model) is not None
+
+
+def _reasoning(prompt: Prompt, call: Call | None, asked: int) -> Iterator[Part]:
+    aim = f"The next step is to call {call.name}." if call else "The answer can be given now."
+    yield Start("reasoning")
+    yield from _deltas(f"Step {asked + 1}. {aim}")
+    if prompt.reasoning and (prompt.reasoning.get("summary") or prompt.reasoning.get("generate_summary")):
+        yield Summary(tuple(pieces(f"**Step {asked + 1}**\n\n{aim}")))
+    yield End()
+
+
+def _answer(prompt: Prompt, answered: int) -> str:
+    wanted = prompt.text.get("format")
+    kind = wanted.get("type") if isinstance(wanted, dict) else "text"
+    if kind == "json_schema" and isinstance(wanted, dict):
+        return json.dumps(_structured(wanted.get("schema")), ensure_ascii=False, separators=(",", ":"))
+    if kind == "json_object":
+        return json.dumps({"items": len(prompt.items), "context": prompt.digest.hex()}, separators=(",", ":"))
+    return (
+        f"Done after {answered} tool result{'' if answered == 1 else 's'}. "
+        f"I was shown {len(prompt.items)} items; the digest of the context is {prompt.digest.hex()}."
+    )
+
+
+def _structured(schema: object) -> Any:
+    try:
+        return value_for(schema)
+    except (Impossible, TypeError, ValueError, re.error, AttributeError):
+        return {}
+
+
+def _deltas(text: str) -> Iterator[Delta]:
+    return (Delta(piece) for piece in pieces(text))

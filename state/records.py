@@ -48,7 +48,7 @@ class _Record(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
 
 
 def encode(head: Head) -> bytes:
-    """The record of a stored head. Raises ValueError for a head that is not stored, and for an id that is not Unicode."""
+    """The record of a head. Raises ValueError when it is not stored, or its id is not Unicode."""
     if not head.stored:
         raise ValueError("only a head of a stored response has a record")
     prefix = head.prefix

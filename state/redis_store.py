@@ -112,7 +112,7 @@ class RedisHeads:
         }
 
     async def save(self, head: Head) -> None:
-        """Make a stored head known to all, with the items that its answer's ids name. One without a record stays here."""
+        """Make a stored head known to all, with the items that its answer's ids name; any other head stays here."""
         try:
             record = encode(head)
         except ValueError:

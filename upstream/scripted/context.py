@@ -1,0 +1,243 @@
+"""The context that the model would see, rebuilt for every turn by the rules of the API.
+
+A chained turn is the stored context of its parent, the parent's output, and the frame's own input. With
+`store: false` only the latest response of the same connection (and lane) can be continued; any stored one
+otherwise. Nothing but a completed response can be continued.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from wire.errors import ApiError, invalid_request, previous_not_found
+from wire.exact import Inexact, parse
+from wire.extensions import ENVELOPE_FIELD, ENVELOPE_MEMBERS, ENVELOPE_UNKNOWN, envelope_digest
+from wire.split import Malformed, elements, members, splice
+
+Json = dict[str, Any]
+Transport = Literal["http", "ws"]
+Outcome = Literal["running", "completed", "incomplete", "failed", "error", "refused", "broken"]
+
+MAX_LANES = 32
+"""Distinct `stream_id`s in the life of one connection."""
+_LANE = re.compile(r"[A-Za-z0-9_.-]{1,256}")
+HTTP_ONLY_ABSENT = ("type", "stream_id", "generate", ENVELOPE_FIELD)
+"""Members that exist in WebSocket mode only; the API refuses them in a POST."""
+NOT_ENVELOPE = frozenset({"input", "type", "stream", "stream_id", "background", "previous_response_id", ENVELOPE_FIELD})
+"""Members that belong to the way of a turn, not to what is asked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class ContextItem:
+    """One item as the model sees it. An `output` item is one that this upstream made.
+
+    `other` is the form of the same item in the terminal event, where it differs from the one in `output_item.done`.
+    """
+
+    raw: bytes
+    output: bool = False
+    other: bytes = b""
+
+    @property
+    def value(self) -> Json:
+        """The parsed item."""
+        value: Json = json.loads(self.raw)
+        return value
+
+
+@dataclass(slots=True)
+class Turn:
+    """One `response.create` or POST, with what was made of it. Numbers count from 1; connection 0 is HTTP."""
+
+    number: int
+    transport: Transport
+    connection: int
+    raw: bytes
+    headers: dict[str, str] = field(default_factory=dict)
+    size: int = 0
+    """Bytes of the body as it came over the wire, which may have been compressed."""
+    members: dict[str, bytes] = field(default_factory=dict)
+    """Top-level members as received, digests of the envelope resolved."""
+    context: tuple[ContextItem, ...] = ()
+    own: tuple[ContextItem, ...] = ()
+    """The items of the frame itself: the tail of `context`."""
+    response_id: str = ""
+    output: list[ContextItem] = field(default_factory=list)
+    outcome: Outcome = "running"
+    error: ApiError | None = None
+    remarks: list[str] = field(default_factory=list)
+    """What a strict reader of the documentation would object to, though services tolerate it."""
+    events_sent: int = 0
+
+    @property
+    def body(self) -> Json:
+        """The parsed body."""
+        body: Json = json.loads(splice(self.members.items()))
+        return body
+
+    @property
+    def envelope(self) -> Json:
+        """All of the body that is neither input nor way."""
+        return {name: json.loads(raw) for name, raw in self.members.items() if name not in NOT_ENVELOPE}
+
+    @property
+    def lane(self) -> str:
+        """The `stream_id`; empty for the default lane."""
+        return self._text("stream_id")
+
+    @property
+    def parent(self) -> str:
+        """The `previous_response_id` as received; empty without one."""
+        return self._text("previous_response_id")
+
+    @property
+    def stored(self) -> bool:
+        """Whether the response is kept beyond the connection: unless `store` says false."""
+        return self.members.get("store", b"true").strip() != b"false"
+
+    def _text(self, name: str) -> str:
+        value = json.loads(self.members.get(name, b"null"))
+        return value if isinstance(value, str) else ""
+
+
+@dataclass(slots=True)
+class Cache:
+    """What one connection remembers: the latest completed response per lane, and envelope members by digest."""
+
+    latest: dict[str, str] = field(default_factory=dict)
+    envelope: dict[str, bytes] = field(default_factory=dict)
+    lanes: set[str] = field(default_factory=set)
+
+
+class Contexts:
+    """All that one scripted upstream remembers of answered turns."""
+
+    def __init__(self, *, envelope: bool = False, lanes: bool = False) -> None:
+        self._envelope_offered = envelope
+        self._lanes_offered = lanes
+        self._context: dict[str, tuple[ContextItem, ...]] = {}
+        self._stored: set[str] = set()
+        self._outputs: dict[str, ContextItem] = {}
+
+    def open(self, turn: Turn, cache: Cache) -> None:
+        """Read the turn and rebuild its context. Raises `ApiError` where the API would refuse it."""
+        turn.members = self._members(turn, cache)
+        if turn.parent and _present(turn, "conversation"):
+            raise invalid_request("Mutually exclusive parameters.", param="conversation")
+        before = self._parent_context(turn, cache)
+        ids = {identity for item in before if (identity := _identity(item.raw))}
+        own = []
+        for raw in input_items(turn.members.get("input", b"[]")):
+            identity = _identity(raw)
+            if identity in ids and before:
+                raise invalid_request(
+                    f"Duplicate item found with id {identity}. Remove duplicate items from your input and try again.",
+                    param="input",
+                )
+            own.append(self._resolved(raw))
+        turn.own = tuple(own)
+        turn.context = before + turn.own
+
+    def commit(self, turn: Turn, cache: Cache) -> None:
+        """A completed response becomes what its connection continues, and what others may where it is stored."""
+        self._context[turn.response_id] = turn.context + tuple(turn.output)
+        cache.latest[turn.lane] = turn.response_id
+        if turn.stored:
+            self._stored.add(turn.response_id)
+            self._outputs |= {identity: item for item in turn.output if (identity := _identity(item.raw))}
+
+    @staticmethod
+    def evict(turn: Turn, cache: Cache) -> None:
+        """A continuation that failed takes the cached parent of its lane with it."""
+        if turn.parent and cache.latest.get(turn.lane) == turn.parent:
+            del cache.latest[turn.lane]
+
+    def _members(self, turn: Turn, cache: Cache) -> dict[str, bytes]:
+        try:
+            parts = members(turn.raw)
+            parse(turn.raw)
+        except (Malformed, Inexact):
+            raise invalid_request("We could not parse the JSON body of your request.") from None
+        if turn.transport == "http":
+            for name in HTTP_ONLY_ABSENT:
+                if name in parts:
+                    raise invalid_request(f"Unsupported parameter: '{name}'.", param=name)
+            return parts
+        if parts.get("background", b"false").strip() not in {b"false", b"null"}:
+            raise invalid_request("Background is not supported over WebSocket.", param="background")
+        if "stream_id" in parts:
+            self._check_lane(json.loads(parts["stream_id"]), cache)
+        turn.remarks += [f"{name} sent over WebSocket" for name in ("stream", "background") if name in parts]
+        return self._with_envelope(parts, cache)
+
+    def _check_lane(self, name: object, cache: Cache) -> None:
+        if not self._lanes_offered:
+            raise invalid_request("Unsupported parameter: 'stream_id'.", param="stream_id")
+        if not isinstance(name, str) or not _LANE.fullmatch(name):
+            raise invalid_request("The 'stream_id' field is invalid.", param="stream_id", code="invalid_stream_id")
+        if len(cache.lanes | {name}) > MAX_LANES:
+            raise invalid_request(
+                f"This WebSocket connection has reached its maximum number of distinct stream IDs ({MAX_LANES}). "
+                "Reuse an existing stream_id or open a new WebSocket connection.",
+                param="stream_id",
+                code="websocket_stream_limit_reached",
+            )
+        cache.lanes.add(name)
+
+    def _with_envelope(self, parts: dict[str, bytes], cache: Cache) -> dict[str, bytes]:
+        digests = json.loads(parts.pop(ENVELOPE_FIELD, b"{}"))
+        if digests and not self._envelope_offered:
+            raise invalid_request(f"Unknown parameter: '{ENVELOPE_FIELD}'.", param=ENVELOPE_FIELD)
+        for name, digest in digests.items():
+            if name in parts or name not in ENVELOPE_MEMBERS:
+                raise invalid_request("A digest stands for a member that is absent.", param=f"{ENVELOPE_FIELD}.{name}")
+            if digest not in cache.envelope:
+                raise ApiError(409, "Unknown envelope digest.", code=ENVELOPE_UNKNOWN, param=name)
+            parts[name] = cache.envelope[digest]
+        cache.envelope |= {envelope_digest(raw): raw for name in ENVELOPE_MEMBERS if (raw := parts.get(name))}
+        return parts
+
+    def _parent_context(self, turn: Turn, cache: Cache) -> tuple[ContextItem, ...]:
+        if not turn.parent:
+            return ()
+        if turn.parent not in cache.latest.values() and turn.parent not in self._stored:
+            raise previous_not_found(turn.parent)
+        return self._context[turn.parent]
+
+    def _resolved(self, raw: bytes) -> ContextItem:
+        item = json.loads(raw)
+        if not isinstance(item, dict) or item.get("type", "item_reference" if set(item) == {"id"} else "") != (
+            "item_reference"
+        ):
+            return ContextItem(raw)
+        known = self._outputs.get(str(item.get("id")))
+        if known is None:
+            raise invalid_request(
+                f"Item with id '{item.get('id')}' not found. Items are not persisted when `store` is set to false.",
+                param="input",
+                status=404,
+            )
+        return known
+
+
+def _present(turn: Turn, name: str) -> bool:
+    return turn.members.get(name, b"null").strip() != b"null"
+
+
+def input_items(raw: bytes) -> list[bytes]:
+    """The items of `input`; text alone is one message of the user."""
+    if raw.lstrip().startswith(b'"'):
+        return [b'{"type":"message","role":"user","content":' + raw.strip() + b"}"]
+    try:
+        return elements(raw)
+    except Malformed:
+        raise invalid_request("Invalid type for 'input'.", param="input") from None
+
+
+def _identity(raw: bytes) -> str | None:
+    item = json.loads(raw)
+    identity = item.get("id") if isinstance(item, dict) else None
+    return identity if isinstance(identity, str) else None

@@ -186,7 +186,13 @@ class Answer:
         return [msgspec.Raw(item.raw) for item in self.items]
 
     def _object(self, status: str, **changing: Any) -> bytes:
-        blank = {"completed_at": None, "error": None, "incomplete_details": None, "output": [], "usage": None}
+        blank: dict[str, Any] = {
+            "completed_at": None,
+            "error": None,
+            "incomplete_details": None,
+            "output": [],
+            "usage": None,
+        }
         return response.encoded(self._static, **({"status": status} | blank | changing))
 
     def _response_event(self, kind: str, raw: bytes) -> Event:

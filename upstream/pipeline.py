@@ -6,7 +6,7 @@ what is kept and what is computed anew cannot differ: `extend(extend(EMPTY, a), 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from upstream import render, resolve, validate
@@ -28,6 +28,10 @@ class Context:
     rendered: render.Rendered = render.EMPTY
     size: int = 0
     """Bytes of the items."""
+
+    def under(self, resolved: resolve.Resolved) -> Context:
+        """The same conversation under the model and tools of another request."""
+        return self if resolved == self.resolved else replace(self, resolved=resolved)
 
 
 EMPTY = Context()

@@ -72,10 +72,9 @@ def extend(resolved: Resolved, items: Iterable[Item]) -> Resolved:
     return Resolved(resolved.model, resolved.offer, resolved.added.plus(found))
 
 
-def for_request(resolved: Resolved, model: str, raw_tools: bytes) -> Resolved:
-    """The same conversation under the request's model and tools: both are per request and never inherited."""
-    offer = resolved.offer if resolved.offer.raw == raw_tools else read_offer(raw_tools)
-    return Resolved(model, offer, resolved.added)
+def offer_for(raw: bytes, known: Offer) -> Offer:
+    """The offer of a request's `tools` member: the one already read when the bytes are the same."""
+    return known if known.raw == raw else read_offer(raw)
 
 
 def read_offer(raw: bytes) -> Offer:

@@ -1,0 +1,155 @@
+"""Admission: from the members of a request to a turn that is ready to be generated, or the error that refuses it.
+
+Everything up to the first event happens here, without I/O, the same for both transports; and settling afterwards.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from upstream import pipeline, resolve, validate
+from upstream.answer import Answer
+from upstream.engine import Prompt
+from upstream.items import Item, read_items
+from upstream.lane import Kept
+from upstream.problems import unsupported
+from upstream.render import tokens_of
+from upstream.request import Request, read_request
+from upstream.store import Store, Stored
+from wire.errors import ApiError, invalid_request, previous_not_found
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from upstream.engine import Engine
+    from upstream.lane import Lane
+    from upstream.pipeline import Context
+    from upstream.seal import Sealer
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """One admitted request. `prompt` is None for a warm-up, which writes nothing."""
+
+    request: Request
+    owner: bytes = field(repr=False)
+    context: Context = field(repr=False)
+    fresh: tuple[Item, ...] = field(repr=False)
+    prompt: Prompt | None = field(repr=False)
+    answer: Answer = field(repr=False)
+    input_tokens: int = 0
+    cached_tokens: int = 0
+
+
+class Admission:
+    """What is shared by all requests of a server: the engine's rules, the key, the stored responses."""
+
+    def __init__(self, *, engine: Engine, sealer: Sealer, store: Store, now: Callable[[], int]) -> None:
+        self._engine, self._sealer, self.store, self._now = engine, sealer, store, now
+
+    def admit(self, members: dict[str, bytes], owner: bytes, lane: Lane | None = None) -> Turn:
+        """The turn. Raises `ApiError`. `lane` is None over HTTP: then only stored responses can be continued."""
+        request = read_request(members)
+        if request.fields.stream_id is not None:
+            raise _no_lanes() if lane is not None else unsupported("stream_id", "Lanes exist on WebSockets only.")
+        if not self._engine.accepts(request.model):
+            raise _no_model(request.model)
+        parent = self._parent(request, owner, lane)
+        fresh = validate.dereferenced(self._input(request, lane), self._lookup(owner, lane))
+        context = pipeline.extend(parent or pipeline.EMPTY, fresh)
+        known = lane.latest.context if lane is not None and lane.latest is not None else context
+        offer = resolve.offer_for(request.tools, known.resolved.offer)
+        context = context.under(resolve.Resolved(request.model, offer, context.resolved.added))
+        instructions = (request.instructions or "").encode(errors="surrogatepass")
+        total = context.rendered.tokens + offer.tokens + tokens_of(instructions)
+        cached = parent.rendered.tokens if parent is not None else 0
+        warm = lane is not None and request.fields.generate is False
+        answer = Answer(
+            request,
+            tools=offer.echo,
+            input_tokens=total,
+            cached_tokens=cached,
+            created_at=self._now(),
+            sealer=self._sealer,
+        )
+        prompt = None if warm else _prompt(request, context, instructions)
+        return Turn(request, owner, context, tuple(fresh), prompt, answer, total, cached)
+
+    def settle(self, turn: Turn) -> Kept | None:
+        """Keep what the answer leaves; the response to continue from, None unless it was completed."""
+        answer = turn.answer
+        if answer.status == "failed":
+            return None
+        context = pipeline.extend(turn.context, answer.items)
+        if turn.request.store:
+            parent = turn.request.fields.previous_response_id
+            output = tuple(answer.items)
+            self.store.put(Stored(answer.id, turn.owner, parent, answer.response, turn.fresh, output, context))
+        return Kept(answer.id, context) if answer.status == "completed" else None
+
+    def _parent(self, request: Request, owner: bytes, lane: Lane | None) -> Context | None:
+        wanted = request.fields.previous_response_id
+        if wanted is None:
+            return None
+        kept = lane.find(wanted) if lane is not None else None
+        found = kept or self.store.get(wanted, owner)
+        if found is None:
+            raise previous_not_found(wanted)
+        return found.context
+
+    def _input(self, request: Request, lane: Lane | None) -> list[Item]:
+        if request.input:
+            return read_items(request.input, self._sealer)
+        warm = lane is not None and request.fields.generate is False
+        if request.fields.previous_response_id is None and not warm:
+            raise invalid_request(
+                "One of 'input' or 'previous_response_id' must be provided.",
+                param="input",
+                code="missing_required_parameter",
+            )
+        return []
+
+    def _lookup(self, owner: bytes, lane: Lane | None) -> Callable[[str], Item | None]:
+        kept = lane.latest if lane is not None else None
+
+        def lookup(item_id: str) -> Item | None:
+            found = kept.context.known.items.get(item_id) if kept is not None else None
+            return found or self.store.item(item_id, owner)
+
+        return lookup
+
+
+def _prompt(request: Request, context: Context, instructions: bytes) -> Prompt:
+    fields = request.fields
+    resolved = context.resolved
+    envelope = hashlib.blake2b(instructions, digest_size=16).digest() + resolved.offer.digest
+    return Prompt(
+        model=request.model,
+        instructions=request.instructions,
+        items=context.items,
+        tools=resolved.tools(),
+        tool_choice=fields.tool_choice or "auto",
+        text=fields.text or {},
+        reasoning=fields.reasoning,
+        max_output_tokens=fields.max_output_tokens,
+        digest=hashlib.blake2b(context.rendered.digest + envelope, digest_size=16).digest(),
+    )
+
+
+def _no_lanes() -> ApiError:
+    return invalid_request(
+        "This server runs one response at a time per connection: 'stream_id' is not supported.",
+        param="stream_id",
+        code="invalid_stream_id",
+    )
+
+
+def _no_model(name: str) -> ApiError:
+    return ApiError(
+        status=404,
+        message=f"The model '{name[:128]}' does not exist or you do not have access to it.",
+        param="model",
+        code="model_not_found",
+    )

@@ -1,0 +1,77 @@
+"""The server put together: `start(settings)` listens, `close()` ends it without cutting what runs."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from aiohttp import web
+
+from upstream.admit import Admission
+from upstream.http_api import HttpApi, now, stamp
+from upstream.seal import Sealer
+from upstream.sim import Sim
+from upstream.store import Store
+from upstream.ws_api import WsApi
+
+if TYPE_CHECKING:
+    from upstream.engine import Engine
+    from upstream.settings import UpstreamSettings
+
+_FORCE = 1.0
+
+
+@dataclass(slots=True)
+class Running:
+    """A listening server."""
+
+    url: str
+    """Base URL without a path, such as `http://127.0.0.1:8788`."""
+    port: int
+    _runner: web.AppRunner = field(repr=False)
+    _site: web.TCPSite = field(repr=False)
+    _http: HttpApi = field(repr=False)
+    _ws: WsApi = field(repr=False)
+    _engine: Engine = field(repr=False)
+    _drain: float = 0.0
+
+    async def close(self) -> None:
+        """Take nothing new, let running turns end for at most the set time, close WebSockets with 1001."""
+        self._http.draining = True
+        await self._site.stop()
+        for connection in list(self._ws.connections):
+            connection.retire()
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self._http.idle.wait(), self._drain)
+        await self._runner.cleanup()
+        await self._engine.close()
+
+
+async def start(settings: UpstreamSettings) -> Running:
+    """Listen. Raises `ValueError` for an unknown engine, `OSError` when the address cannot be had."""
+    engine = _engine(settings)
+    admission = Admission(engine=engine, sealer=Sealer(settings.secret), store=Store(settings.store_bytes), now=now)
+    sockets = WsApi(settings, engine, admission)
+    api = HttpApi(settings, engine, admission, sockets)
+    app = web.Application(middlewares=[api.guard], client_max_size=settings.max_body)
+    app.add_routes(api.routes())
+    app.on_response_prepare.append(stamp)
+    runner = web.AppRunner(app, handler_cancellation=True, access_log=None, shutdown_timeout=_FORCE)
+    await runner.setup()
+    site = web.TCPSite(runner, settings.host, settings.port)
+    try:
+        await site.start()
+    except OSError:
+        await runner.cleanup()
+        raise
+    port: int = runner.addresses[0][1]
+    host = f"[{settings.host}]" if ":" in settings.host else settings.host
+    return Running(f"http://{host}:{port}", port, runner, site, api, sockets, engine, settings.drain_seconds)
+
+
+def _engine(settings: UpstreamSettings) -> Engine:
+    if settings.engine == "sim":
+        return Sim(tool_turns=settings.tool_turns, tokens_per_second=settings.tokens_per_second)
+    raise ValueError(f"unknown engine {settings.engine!r}: sim")

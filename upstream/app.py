@@ -58,7 +58,9 @@ async def start(settings: UpstreamSettings) -> Running:
     app = web.Application(middlewares=[api.guard], client_max_size=settings.max_body)
     app.add_routes(api.routes())
     app.on_response_prepare.append(stamp)
-    runner = web.AppRunner(app, handler_cancellation=True, access_log=None, shutdown_timeout=_FORCE)
+    runner = web.AppRunner(
+        app, handler_cancellation=True, access_log=None, auto_decompress=False, shutdown_timeout=_FORCE
+    )
     await runner.setup()
     site = web.TCPSite(runner, settings.host, settings.port)
     try:

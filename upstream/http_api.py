@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
 import structlog
-from aiohttp import ClientPayloadError, web
+from aiohttp import web
 
+from upstream.coding import CODINGS, TooLarge, Undecodable, decoded
 from upstream.problems import unsupported
 from upstream.request import body_members
 from upstream.run import Run
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
     Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 _log = structlog.get_logger("upstream")
-_CODINGS = frozenset({"", "identity", "gzip", "deflate", "br", "zstd"})
 _JSON = msgspec.json.Encoder()
 _PAGE = 20
 _MAX_PAGE = 100
@@ -103,7 +103,7 @@ class HttpApi:
         """`POST /responses`: JSON, or a stream of events when `stream` is true."""
         began = time.monotonic()
         owner = self.owner(request)
-        turn = self._admission.admit(body_members(await _body(request)), owner)
+        turn = self._admission.admit(body_members(await _body(request, self._settings.max_body)), owner)
         run = Run(turn, engine=self._engine, admission=self._admission, now=now)
         streams = turn.request.fields.stream is True
         reply: web.StreamResponse
@@ -215,16 +215,18 @@ def log_turn(transport: str, run: Run, began: float) -> None:
     )
 
 
-async def _body(request: web.Request) -> bytes:
+async def _body(request: web.Request, limit: int) -> bytes:
+    """The request's body without its coding, at most `limit` bytes on the wire and in memory."""
     coding = request.headers.get("content-encoding", "").strip().lower()
-    if coding not in _CODINGS:
+    if coding not in CODINGS and coding not in {"", "identity"}:
         raise invalid_request("Unsupported content encoding. Use gzip, deflate, br or zstd, one at a time.", status=415)
     try:
-        return await request.read()
-    except web.HTTPRequestEntityTooLarge:
+        body = await request.read()
+        return decoded(body, coding, limit) if coding in CODINGS else body
+    except (web.HTTPRequestEntityTooLarge, TooLarge):
         raise invalid_request("The request body is too large.", code="request_too_large", status=413) from None
-    except (web.RequestPayloadError, ClientPayloadError, ValueError):
-        raise invalid_request("The request body could not be decoded.") from None
+    except Undecodable:
+        raise invalid_request(f"The request body is not valid {coding}.") from None
 
 
 def _from_http(error: web.HTTPException, request: web.Request) -> ApiError:

@@ -53,7 +53,7 @@ def reworded(error: msgspec.DecodeError, prefix: str = "") -> ApiError:
     found = _MESSAGE.search(str(error))
     if found is None:
         return invalid_request("The request could not be read: it is not valid JSON.", param=prefix or None)
-    path = ".".join(part for part in (prefix, found["path"].lstrip(".")) if part)
+    path = ".".join(part for part in (prefix, found["path"].lstrip(".").replace("[...]", "")) if part)
     kinds = [_NAMES[kind] for name in found["want"].split(" | ") if (kind := name.strip()) in _NAMES and kind != "null"]
     got = _NAMES.get(found["got"] or "", "something else")
     expected = kinds[0] if len(kinds) == 1 else f"one of {' or '.join(kinds)}" if kinds else "another value"

@@ -60,7 +60,8 @@ class Head:
 
     `base` is the chain over the `base_count` items of the input, `chain` over those and the answer; `other_chain` is
     the latter with the second form of items that the upstream sent in two forms. `link` names the
-    link whose latest response this is, `None` when it was made elsewhere. A `stored` head continues on any link.
+    link whose latest response this is, `None` when it was made elsewhere. A `stored` head continues on any link. `turns` counts
+    the deltas that led here, itself included; `answered` says whether the base already held an answer.
     """
 
     tenant: bytes
@@ -75,6 +76,7 @@ class Head:
     prefix: Prefix | None = None
     link: int | None = None
     turns: int = 1
+    answered: bool = False
     leases: int = field(default=0, compare=False)
 
     @property
@@ -125,7 +127,10 @@ class HeadIndex:
         return self._bytes
 
     def add(self, head: Head) -> None:
-        """Make a head known; the most recently used of all."""
+        """Make a head known; the most recently used of all. One that is known already is only touched."""
+        if head in self._recent:
+            self.touch(head)
+            return
         tenant = self._tenants.setdefault(head.tenant, _Tenant())
         if head.prefix is not None:
             tenant.by_length.setdefault(head.prefix.length, {}).setdefault(head.prefix.digest, []).append(head)
@@ -198,10 +203,14 @@ class HeadIndex:
             self._bytes += _REFERENCE_BYTES
         self._references[key] = digest
         self._references.move_to_end(key)
+        self._evict()
 
     def referred(self, tenant: bytes, reference: bytes) -> bytes | None:
         """Digest of the item that an id names, `None` when the id is unknown."""
-        return self._references.get((tenant, reference))
+        digest = self._references.get((tenant, reference))
+        if digest is not None:
+            self._references.move_to_end((tenant, reference))
+        return digest
 
     def _evict(self) -> None:
         while len(self._references) * _REFERENCE_BYTES * _REFERENCE_SHARE > self._max_bytes:

@@ -45,6 +45,7 @@ class _Record(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
     answer: tuple[_Answer, ...]
     prefix: _Prefix | None
     turns: _Count
+    answered: bool
 
 
 def encode(head: Head) -> bytes:
@@ -64,6 +65,7 @@ def encode(head: Head) -> bytes:
             [(item.digests, item.reference, item.reasoning) for item in head.answer],
             None if prefix is None else (prefix.length, prefix.digest),
             head.turns,
+            head.answered,
         )
     )
     return packed
@@ -88,4 +90,5 @@ def decode(tenant: bytes, data: bytes) -> Head:
         prefix=None if record.prefix is None else Prefix(record.prefix.length, record.prefix.digest),
         link=None,
         turns=record.turns,
+        answered=record.answered,
     )

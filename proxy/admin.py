@@ -1,0 +1,93 @@
+"""The admin side: health, metrics, and what a person asks of a running sidecar. Never on the client's port."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import orjson
+from aiohttp import web
+
+from proxy.page import PAGE
+
+if TYPE_CHECKING:
+    from proxy.app import Sidecar
+
+_MAX_ROWS = 1000
+_READY_LAG = 2.0
+_HEX = 8
+
+
+def application(sidecar: Sidecar) -> web.Application:
+    """The admin application of a sidecar."""
+    side = _Admin(sidecar)
+    app = web.Application()
+    app.router.add_get("/healthz", side.healthz)
+    app.router.add_get("/readyz", side.readyz)
+    app.router.add_get("/metrics", side.metrics)
+    app.router.add_get("/api/heads", side.heads)
+    app.router.add_get("/api/links", side.links)
+    app.router.add_get("/api/turns", side.turns)
+    app.router.add_get("/", side.page)
+    return app
+
+
+class _Admin:
+    def __init__(self, sidecar: Sidecar) -> None:
+        self._sidecar = sidecar
+
+    async def healthz(self, _: web.Request) -> web.Response:
+        return web.Response(text="ok\n")
+
+    async def readyz(self, _: web.Request) -> web.Response:
+        if self._sidecar.draining:
+            return web.Response(status=503, text="draining\n")
+        return web.Response(text="ready\n")
+
+    async def metrics(self, _: web.Request) -> web.Response:
+        body, content_type = self._sidecar.metrics.render()
+        return web.Response(body=body, headers={"content-type": content_type})
+
+    async def heads(self, request: web.Request) -> web.Response:
+        heads = list(self._sidecar.services.memory.index)[: -_limit(request) - 1 : -1]
+        return _json(
+            [
+                {
+                    "tenant": head.tenant.hex()[:_HEX],
+                    "response_id": head.response_id,
+                    "items": head.count,
+                    "turns": head.turns,
+                    "stored": head.stored,
+                    "link": head.link,
+                    "leases": head.leases,
+                }
+                for head in heads
+            ],
+        )
+
+    async def links(self, _: web.Request) -> web.Response:
+        return _json(
+            [
+                {
+                    "link": slot.id,
+                    "tenant": slot.tenant.hex()[:_HEX],
+                    "state": slot.state.name.lower(),
+                    "response_id": slot.latest.response_id if slot.latest is not None else None,
+                }
+                for slot in self._sidecar.services.links.pool
+            ],
+        )
+
+    async def turns(self, request: web.Request) -> web.Response:
+        return _json(self._sidecar.recent.newest(_limit(request)))
+
+    async def page(self, _: web.Request) -> web.Response:
+        return web.Response(text=PAGE, content_type="text/html")
+
+
+def _limit(request: web.Request) -> int:
+    text = request.query.get("limit", "")
+    return min(int(text), _MAX_ROWS) if text.isascii() and text.isdigit() and int(text) > 0 else _MAX_ROWS
+
+
+def _json(value: Any) -> web.Response:
+    return web.Response(body=orjson.dumps(value), content_type="application/json")

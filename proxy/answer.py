@@ -1,0 +1,175 @@
+"""One turn's answer as it arrives over a link: what phase it is in, and what remains of it in the end.
+
+Theory. An answer moves through phases, never back:
+
+    SILENT  --created, queued, in_progress-->  STARTED  --any other event-->  SPEAKING  --terminal-->  ENDED
+
+An `error` ends it from any phase. In SILENT it is a refusal: the upstream has started nothing, and the turn may be
+sent again. From STARTED on the turn runs, and nothing is ever repeated. What does not fit (another response's id, a
+lane that nobody named, an event after the end) means that the link's order is lost: `OutOfOrder`, and the link ends.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from wire.errors import ApiError, from_frame
+from wire.events import COMPLETED, HANDSHAKE, ITEM_DONE, TERMINAL, Event, peek, response_head, restore_previous_id
+from wire.split import Malformed, elements, members, splice
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+Phase = IntEnum("Phase", ["SILENT", "STARTED", "SPEAKING", "ENDED"])
+
+
+class OutOfOrder(Exception):
+    """An event that cannot belong to the turn in flight."""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One event to pass on: its type and frame as the client shall see it, or the error that it reports."""
+
+    type: str
+    frame: bytes
+    error: ApiError | None = None
+
+
+class Answer:
+    """Collects one turn's events. `shown_previous` is the raw `previous_response_id` that the client must read."""
+
+    def __init__(self, shown_previous: bytes = b"null") -> None:
+        self.phase = Phase.SILENT
+        self.response_id = ""
+        self.terminal = ""
+        self.events = 0
+        self.next_sequence = 0
+        self._shown_previous = shown_previous
+        self._response = b""
+        self._done: dict[int, bytes] = {}
+
+    @property
+    def completed(self) -> bool:
+        """Whether the answer ended as only a continuable one does."""
+        return self.terminal == COMPLETED
+
+    def take(self, frame: bytes) -> Step:
+        """The next frame of the link. Raises `OutOfOrder`."""
+        try:
+            event = peek(frame)
+        except Malformed:
+            raise OutOfOrder("not an event") from None
+        if self.phase is Phase.ENDED:
+            raise OutOfOrder("an event after the end")
+        if event.stream_id is not None:
+            raise OutOfOrder("a lane that was not asked for")
+        self.events += 1
+        if event.sequence_number is not None:
+            self.next_sequence = event.sequence_number + 1
+        if event.type == "error":
+            return self._failed(frame)
+        try:
+            frame = self._response_event(frame, event)
+        except Malformed:
+            raise OutOfOrder("an event that cannot be read") from None
+        self._advance(event)
+        return Step(event.type, frame)
+
+    def _failed(self, frame: bytes) -> Step:
+        try:
+            error = from_frame(msgspec.json.decode(frame, type=dict))
+        except msgspec.DecodeError:
+            raise OutOfOrder("an error that cannot be read") from None
+        self.phase, self.terminal = Phase.ENDED, "error"
+        return Step("error", frame, error)
+
+    def _response_event(self, frame: bytes, event: Event) -> bytes:
+        raw = bytes(event.response)
+        if not raw:
+            if event.type in TERMINAL:
+                raise OutOfOrder("an end without a response")
+            return frame
+        named = response_head(event).id
+        if self.response_id and named and named != self.response_id:
+            raise OutOfOrder("the id of another response")
+        if self.phase is not Phase.SILENT and event.type == "response.created":
+            raise OutOfOrder("a second beginning")
+        self.response_id = self.response_id or named
+        shown = restore_previous_id(frame, self._shown_previous)
+        if event.type in TERMINAL or event.type in HANDSHAKE:
+            self._response = raw if shown is frame else members(shown)["response"]
+        return shown
+
+    def _advance(self, event: Event) -> None:
+        if event.type in TERMINAL:
+            self.phase, self.terminal = Phase.ENDED, event.type
+        elif event.type in HANDSHAKE:
+            self.phase = max(self.phase, Phase.STARTED)
+        elif event.type.startswith("response."):
+            self.phase = Phase.SPEAKING
+        if event.type == ITEM_DONE and event.item:
+            place = event.output_index if event.output_index is not None else len(self._done)
+            self._done[place] = bytes(event.item)
+
+    def response(self) -> bytes:
+        """The last response object seen, its output put together from its items where the upstream left it out."""
+        found = members(self._response)
+        output = self._output(found)
+        if len(self._done) > len(output):
+            found["output"] = b"[%b]" % b",".join(self._items())
+            return splice(found.items())
+        return self._response
+
+    def failed_event(self, message: str) -> bytes | None:
+        """A `response.failed` for an answer that broke off, made of the last response object; `None` without one."""
+        if not self._response:
+            return None
+        found = members(self._response)
+        found["status"] = b'"failed"'
+        found["error"] = msgspec.json.encode({"code": "server_error", "message": message})
+        found["output"] = b"[%b]" % b",".join(self._items())
+        event = {
+            "type": b'"response.failed"',
+            "sequence_number": msgspec.json.encode(self.next_sequence),
+            "response": splice(found.items()),
+        }
+        return splice(event.items())
+
+    def usage(self) -> tuple[int | None, int | None, int | None]:
+        """Input, output and cached input tokens of the terminal response, as far as it says."""
+        raw = members(self._response).get("usage", b"") if self._response else b""
+        if not raw.startswith(b"{"):
+            return None, None, None
+        usage = msgspec.json.decode(raw, type=dict)
+        details = usage.get("input_tokens_details")
+        cached = details.get("cached_tokens") if isinstance(details, dict) else None
+        return _count(usage.get("input_tokens")), _count(usage.get("output_tokens")), _count(cached)
+
+    def forms(self, *, streamed: bool) -> Sequence[Sequence[bytes]]:
+        """The answered items in order, each in the forms in which the upstream sent it.
+
+        A client that streamed has the item from its own event, any other from the terminal response: that form first.
+        """
+        output = self._output(members(self._response)) if self._response else []
+        items = self._items()
+        if len(items) != len(output):
+            return [(raw,) for raw in (items if len(items) > len(output) else output)]
+        pairs = zip(items, output, strict=True) if streamed else zip(output, items, strict=True)
+        return [tuple(dict.fromkeys(pair)) for pair in pairs]
+
+    def _items(self) -> list[bytes]:
+        return [raw for _, raw in sorted(self._done.items())]
+
+    @staticmethod
+    def _output(response: dict[str, bytes]) -> list[bytes]:
+        raw = response.get("output", b"")
+        return elements(raw) if raw.startswith(b"[") else []
+
+
+def _count(value: object) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) else None

@@ -1,0 +1,244 @@
+"""The command line, and the composition root: it alone may import both sides."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import proxy
+import proxy.app
+import upstream.app
+from proxy.explain import explain
+from proxy.options import (
+    LOG_LEVEL,
+    PROXY,
+    UPSTREAM,
+    BadSettingError,
+    Option,
+    address,
+    parser,
+    values,
+)
+from proxy.settings import ProxySettings
+from telemetry import logs
+from telemetry.traces import Tracing
+from upstream.settings import UpstreamSettings
+from wire.split import Malformed
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Mapping, Sequence
+
+USAGE = """\
+usage: deltawire COMMAND [OPTIONS]
+
+  up        the sidecar and the shipped server with its embedded engine
+  proxy     the sidecar alone
+  upstream  the shipped server alone
+  explain   would one request body be a delta after another?
+  replay    recorded traffic through a real sidecar
+
+deltawire COMMAND --help tells the options.
+"""
+_BAD_SETTING = 2
+_SHARED = frozenset({"max-body", "drain", "secret"})
+_UP: tuple[Option, ...] = (
+    Option("proxy-listen", "", address, "client side of the sidecar; default 127.0.0.1:8787, also DELTAWIRE_LISTEN"),
+    Option("upstream-listen", "127.0.0.1:8788", address, "where the server listens"),
+    *(option for option in PROXY if option.name not in {"listen", "upstream"}),
+    *(option for option in UPSTREAM if option.name != "listen" and option.name not in _SHARED),
+)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a command; the exit code is 2 for bad settings."""
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    if not words or words[0] in {"-h", "--help", "help"}:
+        print(USAGE, end="")
+        return 0 if words else _BAD_SETTING
+    command = _COMMANDS.get(words[0])
+    if command is None:
+        print(f"deltawire: there is no command {words[0]!r}; deltawire --help lists them", file=sys.stderr)
+        return _BAD_SETTING
+    try:
+        _check_import()
+        return command(words[1:], os.environ)
+    except BadSettingError as error:
+        print(error, file=sys.stderr)
+        return _BAD_SETTING
+    except KeyboardInterrupt:
+        return 130
+
+
+def _check_import() -> None:
+    # Another distribution also installs a package named `proxy`; running its code by mistake would be baffling.
+    if not hasattr(proxy.app, "Sidecar"):
+        raise BadSettingError(
+            "deltawire: the installed package 'proxy' is not deltawire's; use an environment of its own"
+        )
+
+
+def _proxy(words: Sequence[str], environment: Mapping[str, str]) -> int:
+    prog = "deltawire proxy"
+    options = (*PROXY, LOG_LEVEL)
+    found = values(prog, options, parser(prog, "The sidecar.", options).parse_args(words), environment)
+    logs.configure(found.pop("log_level"))
+    settings = _proxy_settings(prog, found)
+
+    async def start() -> list[Callable[[], Awaitable[None]]]:
+        running = await proxy.app.start(settings, Tracing.from_environment(environment))
+        _say(f"deltawire proxy listening on {running.url}", f"deltawire admin listening on {running.admin_url}")
+        return [running.close]
+
+    return _serve(prog, start)
+
+
+def _upstream(words: Sequence[str], environment: Mapping[str, str]) -> int:
+    prog = "deltawire upstream"
+    options = (*UPSTREAM, LOG_LEVEL)
+    found = values(prog, options, parser(prog, "The shipped server.", options).parse_args(words), environment)
+    logs.configure(found.pop("log_level"))
+    settings = _upstream_settings(found)
+
+    async def start() -> list[Callable[[], Awaitable[None]]]:
+        running = await upstream.app.start(settings)
+        _say(f"deltawire upstream listening on {running.url}")
+        return [running.close]
+
+    return _serve(prog, start)
+
+
+def _up(words: Sequence[str], environment: Mapping[str, str]) -> int:
+    prog = "deltawire up"
+    options = (*_UP, LOG_LEVEL)
+    given = parser(prog, "The sidecar and the shipped server.", options).parse_args(words)
+    fallback = environment.get("DELTAWIRE_PROXY_LISTEN") or environment.get("DELTAWIRE_LISTEN") or "127.0.0.1:8787"
+    given.proxy_listen = given.proxy_listen or fallback
+    found = values(prog, options, given, environment)
+    logs.configure(found.pop("log_level"))
+    server = {option.field: found[option.field] for option in UPSTREAM if option.name != "listen"}
+    server_settings = _upstream_settings(server | {"listen": found["upstream_listen"]})
+    sidecar = {option.field: found[option.field] for option in PROXY if option.name not in {"listen", "upstream"}}
+
+    async def start() -> list[Callable[[], Awaitable[None]]]:
+        served = await upstream.app.start(server_settings)
+        try:
+            settings = _proxy_settings(
+                prog, sidecar | {"listen": found["proxy_listen"], "upstream": served.url + "/v1"}
+            )
+            running = await proxy.app.start(settings, Tracing.from_environment(environment))
+        except BaseException:
+            await served.close()
+            raise
+        _say(
+            f"deltawire upstream listening on {served.url}",
+            f"deltawire proxy listening on {running.url}",
+            f"deltawire admin listening on {running.admin_url}",
+            f"export OPENAI_BASE_URL={running.url}/v1",
+        )
+        return [running.close, served.close]
+
+    return _serve(prog, start)
+
+
+def _proxy_settings(prog: str, found: dict[str, Any]) -> ProxySettings:
+    settings = ProxySettings(**_renamed(found, {"forward_header": "forward_headers"}))
+    if settings.state != "memory" and settings.secret is None:
+        raise BadSettingError(f"{prog}: --secret is needed with --state: sidecars that share heads share their digests")
+    return settings
+
+
+def _upstream_settings(found: dict[str, Any]) -> UpstreamSettings:
+    where = found.pop("listen")
+    secret: bytes | None = found.pop("secret")
+    renamed = _renamed(found, {"drain": "drain_seconds"})
+    return UpstreamSettings(host=where.host, port=where.port, secret=(secret or b"").decode(), **renamed)
+
+
+def _renamed(found: dict[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
+    return {names.get(name, name): value for name, value in found.items()}
+
+
+def _say(*lines: str) -> None:
+    for line in lines:
+        print(line, flush=True)
+
+
+def _serve(prog: str, start: Callable[[], Awaitable[list[Callable[[], Awaitable[None]]]]]) -> int:
+    async def run() -> None:
+        stop = asyncio.Event()
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, stop.set)
+        try:
+            closers = await start()
+        except (OSError, ValueError) as error:
+            raise BadSettingError(f"{prog}: {_told(error)}") from None
+        await stop.wait()
+        for close in closers:
+            await close()
+
+    with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+        runner.run(run())
+    return 0
+
+
+def _told(error: OSError | ValueError) -> str:
+    if isinstance(error, OSError):
+        return f"cannot listen: {error.strerror or error}"
+    return str(error)
+
+
+def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
+    try:
+        import uvloop  # noqa: PLC0415 - an extra: used when it is there
+    except ImportError:
+        return None
+    return uvloop.new_event_loop
+
+
+def _explain(words: Sequence[str], _: Mapping[str, str]) -> int:
+    made = parser("deltawire explain", "Would body B be a delta after body A? Exit code 0 if so, 1 if not.", ())
+    made.add_argument("first", metavar="A.json", type=Path, help="the request body of one turn")
+    made.add_argument("second", metavar="B.json", type=Path, help="the request body of the next")
+    made.add_argument("--answer", metavar="RESPONSE.json", type=Path, help="the response object that answered A")
+    made.add_argument("--show", action="store_true", help="print the new items with their content")
+    given = made.parse_args(words)
+    try:
+        answer = given.answer.read_bytes() if given.answer is not None else None
+        verdict = explain(given.first.read_bytes(), given.second.read_bytes(), answer, show=given.show)
+    except OSError as error:
+        raise BadSettingError(f"deltawire explain: {error.filename}: {error.strerror}") from None
+    except Malformed as error:
+        raise BadSettingError(f"deltawire explain: {error.reason}") from None
+    print("\n".join(verdict.lines))
+    return 0 if verdict.delta else 1
+
+
+def _replay(words: Sequence[str], _: Mapping[str, str]) -> int:
+    import bench.replay  # noqa: PLC0415 - a sidecar in production does not load what only replays need
+
+    made = parser("deltawire replay", "Plays recorded traffic through a real sidecar; exit code 1 on any fault.", ())
+    made.add_argument("traces", metavar="TRACE.jsonl", nargs="+", type=Path, help="trace files, or folders of them")
+    made.add_argument("--markdown", metavar="FILE", type=Path, help="write the report as Markdown")
+    made.add_argument("--json", metavar="FILE", type=Path, help="write the report as JSON")
+    given = made.parse_args(words)
+    missing = next((path for path in given.traces if not path.exists()), None)
+    if missing is not None:
+        raise BadSettingError(f"deltawire replay: {missing}: no such file or folder")
+    return bench.replay.main(given.traces, given.markdown, given.json)
+
+
+_COMMANDS: dict[str, Callable[[Sequence[str], Mapping[str, str]], int]] = {
+    "up": _up,
+    "proxy": _proxy,
+    "upstream": _upstream,
+    "explain": _explain,
+    "replay": _replay,
+}
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,172 @@
+"""A turn over a link: send, relay, commit; after a refusal once more, whole."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from time import monotonic
+from typing import TYPE_CHECKING
+
+from proxy import frame, headers
+from proxy.answer import Answer
+from proxy.link import LinkEnded
+from proxy.links import NoLinkError
+from proxy.plan import Plan
+from proxy.recovery import NOT_WRITTEN, Refusal
+from proxy.relay import Relay, Timing, lost
+from state.commit import head_of
+
+if TYPE_CHECKING:
+    from aiohttp import web
+
+    from proxy.client import ClientSide
+    from proxy.link import Link
+    from proxy.request import TurnRequest
+    from proxy.services import Services
+    from state.envelope import Envelope
+    from state.heads import Head
+    from state.match import Reading
+    from telemetry.turn import TurnRecord
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What is known of a turn when its plan is made. `arrived`: when its body was whole (monotonic seconds)."""
+
+    request: TurnRequest
+    tenant: bytes
+    reading: Reading
+    envelope: Envelope
+    arrived: float
+
+
+class Flight:
+    """One turn on its way."""
+
+    def __init__(
+        self,
+        services: Services,
+        http_request: web.Request,
+        client: ClientSide,
+        record: TurnRecord,
+        facts: Facts,
+    ) -> None:
+        self._services = services
+        self._handshake = headers.for_handshake(http_request.headers, services.settings.forward_headers)
+        self._client = client
+        self._record = record
+        self._facts = facts
+
+    async def run(self, plan: Plan) -> web.StreamResponse:
+        """The finished answer. Raises `NoLinkError` when the turn has to go by HTTP; nothing was sent then."""
+        may_retry = True
+        while True:
+            self._record.transport = plan.transport
+            self._record.reason = self._record.reason or plan.reason
+            outcome = await self._attempt(plan, may_retry=may_retry)
+            if not isinstance(outcome, Refusal):
+                return outcome
+            may_retry = False
+            self._record.retries += (outcome.cause,)
+            self._services.metrics.retried(outcome.cause)
+            plan = Plan("full", outcome.reason)
+
+    async def _attempt(self, plan: Plan, *, may_retry: bool) -> web.StreamResponse | Refusal:
+        head = plan.match.head if plan.match is not None else None
+        with self._services.memory.leased(head):
+            link = await self._services.links.acquire(self._facts.tenant, plan.link, self._handshake)
+            if head is not None and not head.stored and link.slot.latest is not head:
+                raise AssertionError("a head that is not stored is continued on its own link only")
+            try:
+                return await self._on_link(link, plan, head, may_retry=may_retry)
+            except BaseException:
+                # The client left, or something broke here: what the link still carries is not for the next turn.
+                link.end("client_gone")
+                raise
+
+    async def _on_link(
+        self,
+        link: Link,
+        plan: Plan,
+        head: Head | None,
+        *,
+        may_retry: bool,
+    ) -> web.StreamResponse | Refusal:
+        out = self._frame(link, plan)
+        try:
+            await link.send(out)
+        except LinkEnded as ended:
+            return await self._not_sent(ended, may_retry=may_retry)
+        self._note_sent(link, plan, len(out))
+        request, settings = self._facts.request, self._services.settings
+        answer = Answer(request.members.get("previous_response_id", b"null"))
+        outcome = await Relay(
+            link,
+            answer,
+            self._client,
+            self._record,
+            streamed=request.stream,
+            chained=head is not None,
+            may_retry=may_retry,
+            timing=Timing(settings.hold, settings.silence),
+            on_end=lambda: self._settle(link, answer, head),
+        ).run()
+        if isinstance(outcome, Refusal):
+            self._refused(link, outcome)
+        return outcome
+
+    def _frame(self, link: Link, plan: Plan) -> bytes:
+        members = self._facts.request.members
+        if plan.match is None:
+            return frame.full(members, link.sent)
+        return frame.delta(members, plan.match.head.response_id, plan.match.new, link.sent)
+
+    async def _not_sent(self, ended: LinkEnded, *, may_retry: bool) -> web.StreamResponse | Refusal:
+        if ended.written:
+            return await lost(self._client, self._record)
+        if may_retry:
+            return NOT_WRITTEN
+        raise NoLinkError("link_lost")
+
+    def _note_sent(self, link: Link, plan: Plan, size: int) -> None:
+        record, count = self._record, self._facts.reading.count
+        record.link = link.slot.id
+        record.upstream_bytes += size
+        record.items_sent = len(plan.match.new) if plan.match is not None else count
+        record.items_covered = count - record.items_sent
+        if record.overhead_s is None:
+            record.overhead_s = monotonic() - self._facts.arrived
+
+    def _settle(self, link: Link, answer: Answer, head: Head | None) -> None:
+        """The terminal event is read: commit at `completed`, forget the parent after anything else, free the link.
+
+        It happens before the client sees the end, so that its next turn finds the head.
+        """
+        memory, record, facts = self._services.memory, self._record, self._facts
+        record.events += answer.events
+        latest: Head | None = None
+        if answer.completed:
+            record.response_id = answer.response_id
+            record.usage_input, record.usage_output, record.usage_cached = answer.usage()
+            latest = head_of(
+                memory.keyed,
+                facts.reading,
+                tenant=facts.tenant,
+                envelope=facts.envelope,
+                response_id=answer.response_id,
+                stored=facts.request.stored,
+                answer=answer.forms(streamed=facts.request.stream),
+                link=link.slot.id,
+                turns=head.turns + 1 if head is not None else 1,
+            )
+            if latest is not None:
+                memory.add(latest)
+        elif head is not None:
+            # The upstream drops a parent whose continuation failed on its own lane.
+            memory.drop(head)
+        self._services.links.release(link, latest)
+
+    def _refused(self, link: Link, refusal: Refusal) -> None:
+        if refusal.ends_link:
+            link.end("connection_limit")
+        elif link.sent is not None:
+            link.sent.clear()

@@ -1,0 +1,80 @@
+"""The frame of a turn, spliced from the client's own bytes."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from wire.extensions import ENVELOPE_FIELD, ENVELOPE_MEMBERS, ENVELOPE_WORTHWHILE, envelope_digest
+from wire.split import splice
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+_DROPPED = frozenset({"input", "stream", "previous_response_id", "background", "background_options"})
+"""What a frame does not carry: `stream` is implied there, `background` belongs to HTTP, the rest is put in anew."""
+_CREATE = b'"response.create"'
+_REMEMBERED = 64
+
+
+class SentEnvelope:
+    """Members that a link has carried in full, by digest; the server keeps as many."""
+
+    def __init__(self) -> None:
+        self._digests: OrderedDict[str, None] = OrderedDict()
+
+    def __contains__(self, digest: str) -> bool:
+        return digest in self._digests
+
+    def add(self, digest: str) -> None:
+        """Note that the link has carried this member (again)."""
+        self._digests[digest] = None
+        self._digests.move_to_end(digest)
+        if len(self._digests) > _REMEMBERED:
+            self._digests.popitem(last=False)
+
+    def clear(self) -> None:
+        """Forget all, after the server said that it does not know one."""
+        self._digests.clear()
+
+
+def full(members: Mapping[str, bytes], sent: SentEnvelope | None = None) -> bytes:
+    """The frame with the whole input."""
+    return _frame(members, [("input", members["input"])], sent)
+
+
+def delta(
+    members: Mapping[str, bytes],
+    previous_response_id: str,
+    new: Sequence[bytes],
+    sent: SentEnvelope | None = None,
+) -> bytes:
+    """The frame with the new items only, on top of a response."""
+    name = msgspec.json.encode(previous_response_id)
+    return _frame(members, [("previous_response_id", name), ("input", b"[%b]" % b",".join(new))], sent)
+
+
+def _frame(members: Mapping[str, bytes], tail: list[tuple[str, bytes]], sent: SentEnvelope | None) -> bytes:
+    """`sent` is given for a server that takes digests; members it has not seen yet travel whole, and are noted."""
+    digests: dict[str, str] = {}
+
+    def pairs() -> Iterator[tuple[str, bytes]]:
+        yield "type", _CREATE
+        for name, raw in members.items():
+            if name in _DROPPED:
+                continue
+            if sent is not None and name in ENVELOPE_MEMBERS and len(raw) >= ENVELOPE_WORTHWHILE:
+                digest = envelope_digest(raw)
+                known = digest in sent
+                sent.add(digest)
+                if known:
+                    digests[name] = digest
+                    continue
+            yield name, raw
+        if digests:
+            yield ENVELOPE_FIELD, msgspec.json.encode(digests)
+        yield from tail
+
+    return splice(pairs())

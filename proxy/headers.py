@@ -1,0 +1,71 @@
+"""Which headers go where: into the tenant key, onto a handshake, through to the upstream, back to the client."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+CREDENTIALS = ("authorization", "api-key", "x-api-key", "chatgpt-account-id")
+IDENTITY = (*CREDENTIALS, "openai-organization", "openai-project", "openai-beta")
+"""Headers that name on whose behalf a turn runs, and by which rules. They make the tenant."""
+
+HOP_BY_HOP = frozenset(
+    {
+        "connection",
+        "keep-alive",
+        "proxy-authenticate",
+        "proxy-authorization",
+        "proxy-connection",
+        "te",
+        "trailer",
+        "transfer-encoding",
+        "upgrade",
+    },
+)
+"""RFC 9110, 7.6.1: meant for one connection only."""
+
+OWN_PREFIX = "x-deltawire-"
+_ERROR_HEADERS_DROPPED = frozenset(
+    {"content-length", "content-type", "content-encoding", "date", "server", "set-cookie"}
+)
+
+
+def tenant_parts(upstream: str, headers: Mapping[str, str], forwarded: Iterable[str]) -> list[bytes]:
+    """What tells one tenant from another, in a fixed order; a header that is absent differs from an empty one."""
+    parts = [upstream.encode()]
+    for name in (*IDENTITY, *sorted(forwarded)):
+        value = headers.get(name)
+        parts.append(b"-" if value is None else b"+" + value.encode("utf-8", "surrogateescape"))
+    return parts
+
+
+def for_handshake(headers: Mapping[str, str], forwarded: Iterable[str]) -> dict[str, str]:
+    """Headers of a link's handshake. Per-turn headers are not among them: a link outlives the turn that opened it."""
+    return {name: headers[name] for name in (*IDENTITY, "user-agent", *forwarded) if name in headers}
+
+
+def through(headers: Iterable[tuple[str, str]], connection: str = "") -> list[tuple[str, str]]:
+    """End-to-end headers of a message, order and case kept; our own control headers are not taken from outside."""
+    named = {token.strip().lower() for token in connection.split(",")} if connection else set()
+    dropped = HOP_BY_HOP | named | {"host"}
+    return [
+        (name, value)
+        for name, value in headers
+        if (low := name.lower()) not in dropped and not low.startswith(OWN_PREFIX) and low != "content-length"
+    ]
+
+
+def of_error(headers: Mapping[str, str]) -> dict[str, str]:
+    """Headers that an error frame carried for its HTTP answer, above all `retry-after`."""
+    return {
+        name: value
+        for name, value in headers.items()
+        if name not in HOP_BY_HOP
+        and name not in _ERROR_HEADERS_DROPPED
+        and not name.startswith(OWN_PREFIX)
+        and "\r" not in value
+        and "\n" not in value
+        and name.replace("-", "").replace("_", "").isalnum()
+    }

@@ -1,0 +1,198 @@
+"""The links of a sidecar: what the pool decides, done to sockets."""
+
+from __future__ import annotations
+
+import asyncio
+from time import monotonic
+from typing import TYPE_CHECKING
+
+import aiohttp
+
+from proxy import dialect
+from proxy.link import Link
+from proxy.pool import Dial, Exhausted, Pool, Slot
+from wire.extensions import ENVELOPE, FEATURES_HEADER, features
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from proxy.settings import ProxySettings
+    from proxy.tasks import Tasks
+    from state.heads import Head
+
+NO_WEBSOCKET = frozenset({400, 404, 405, 426, 501})
+"""Answers to an upgrade that say: there is no WebSocket mode here. Others are about this moment or this caller."""
+NO_WEBSOCKET_FOR = 600.0
+"""Seconds for which such an answer is believed."""
+VERIFY_LIMIT = 5.0
+"""Seconds that a link gets to answer the ping that precedes its use."""
+_MAX_MESSAGE = 256 * 1024 * 1024
+_CLOSE_GOING_AWAY = 1001
+
+
+class NoLinkError(Exception):
+    """No link for this turn; `reason` is the turn's reason for going by HTTP."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+
+def websocket_url(upstream: str) -> str:
+    """The WebSocket URL of a base URL: `https` to `wss`, `http` to `ws`, path and `/responses`."""
+    return "ws" + upstream.removeprefix("http").rstrip("/") + "/responses"
+
+
+class Links:
+    """Opens, lends, takes back and ends links."""
+
+    def __init__(
+        self,
+        settings: ProxySettings,
+        session: aiohttp.ClientSession,
+        tasks: Tasks,
+        *,
+        on_end: Callable[[str], None],
+    ) -> None:
+        self.dialect = dialect.of(settings.upstream)
+        self.pool = Pool(settings.max_links, settings.link_max_age)
+        self._settings = settings
+        self._session = session
+        self._tasks = tasks
+        self._on_end = on_end
+        self._links: dict[int, Link] = {}
+        self._none_until = 0.0
+        self._closing = False
+        self._url = websocket_url(settings.upstream)
+
+    @property
+    def has_websocket(self) -> bool:
+        """Whether the upstream is not known to be without WebSocket mode."""
+        return monotonic() >= self._none_until
+
+    def refused(self, status: int) -> None:
+        """Note an upstream's answer to an upgrade."""
+        if status in NO_WEBSOCKET:
+            self._none_until = monotonic() + NO_WEBSOCKET_FOR
+
+    def reason_against(self, head: Head) -> str:
+        """See `proxy.plan.Places`."""
+        return self.pool.reason_against(head, monotonic())
+
+    def warm(self, tenant: bytes) -> bool:
+        """See `proxy.plan.Places`."""
+        return any(slot.fresh and slot.tenant == tenant for slot in self.pool)
+
+    async def acquire(self, tenant: bytes, want: int | None, headers: Mapping[str, str]) -> Link:
+        """A link for one turn, to be given back by `release`. Raises `NoLinkError`.
+
+        Up to the first await this is one step: what a plan found true still is.
+        """
+        now = monotonic()
+        found = self.pool.acquire(tenant, want, now)
+        if isinstance(found, Exhausted):
+            raise NoLinkError("links_exhausted")
+        if isinstance(found, Dial):
+            if found.instead is not None:
+                self._end_slot(found.instead, "retired")
+            link = await self._dial(found.slot, headers)
+            self.pool.claim(found.slot, monotonic())
+        else:
+            link = self._links[found.slot.id]
+            await self._verified(link, now)
+        self._keep_spare(tenant, headers)
+        return link
+
+    async def _verified(self, link: Link, now: float) -> None:
+        """A link not heard from for a while is asked first; one that stays silent ends."""
+        interval = self._settings.ping_interval
+        if now - link.heard <= interval:
+            return
+        try:
+            await link.verify(min(interval, VERIFY_LIMIT))
+        except BaseException:
+            link.end("client_gone")
+            raise
+
+    def release(self, link: Link, latest: Head | None) -> None:
+        """Take a link back after a turn whose terminal event was read."""
+        link.finish()
+        if not link.ended:
+            self.pool.release(link.slot, latest, monotonic())
+
+    async def _dial(self, slot: Slot, headers: Mapping[str, str]) -> Link:
+        try:
+            link = await self._open(slot, headers)
+        except aiohttp.WSServerHandshakeError as error:
+            self.pool.end(slot, "aborted")
+            self.refused(error.status)
+            raise NoLinkError("no_websocket" if error.status in NO_WEBSOCKET else "dial_failed") from None
+        except (OSError, aiohttp.ClientError, TimeoutError):
+            self.pool.end(slot, "aborted")
+            raise NoLinkError("dial_failed") from None
+        except BaseException:
+            self.pool.end(slot, "aborted")
+            raise
+        return link
+
+    async def _open(self, slot: Slot, headers: Mapping[str, str]) -> Link:
+        async with asyncio.timeout(self._settings.dial_timeout):
+            socket = await self._session.ws_connect(
+                self._url,
+                headers=headers,
+                autoping=False,
+                max_msg_size=_MAX_MESSAGE,
+                decode_text=False,
+            )
+        offered = features(_handshake_header(socket, FEATURES_HEADER))
+        if offered:
+            self.dialect = dialect.DELTAWIRE
+        link = Link(slot, socket, envelope=ENVELOPE in offered, on_end=self._ended)
+        self._links[slot.id] = link
+        self.pool.opened(slot, monotonic(), max_age=self.dialect.max_age)
+        self._tasks.spawn(link.read(), f"link {slot.id} reader")
+        self._tasks.spawn(link.keep_alive(self._settings.ping_interval), f"link {slot.id} pings")
+        if self._closing:
+            link.end("drain")
+        return link
+
+    def _keep_spare(self, tenant: bytes, headers: Mapping[str, str]) -> None:
+        if not self._closing and (slot := self.pool.spare(tenant, monotonic())) is not None:
+            self._tasks.spawn(self._dial_spare(slot, headers), f"link {slot.id} dial")
+
+    async def _dial_spare(self, slot: Slot, headers: Mapping[str, str]) -> None:
+        try:
+            await self._dial(slot, headers)
+        except NoLinkError:
+            return
+
+    def _ended(self, link: Link, cause: str) -> None:
+        self._links.pop(link.slot.id, None)
+        self.pool.end(link.slot, cause)
+        self._on_end(cause)
+        if not self._closing:
+            self._tasks.spawn(link.close(_CLOSE_GOING_AWAY), f"link {link.slot.id} close")
+
+    def _end_slot(self, slot: Slot, cause: str) -> None:
+        if (link := self._links.get(slot.id)) is not None:
+            link.end(cause)
+
+    async def maintain(self, interval: float) -> None:
+        """Close what is due, every `interval` seconds, until cancelled."""
+        while True:
+            await asyncio.sleep(interval)
+            for slot, cause in self.pool.due(monotonic()):
+                self._end_slot(slot, cause)
+
+    async def close(self) -> None:
+        """End all links with 1001."""
+        self._closing = True
+        links = list(self._links.values())
+        await asyncio.gather(*(link.close(_CLOSE_GOING_AWAY) for link in links))
+        for link in links:
+            link.end("drain")
+
+
+def _handshake_header(socket: aiohttp.ClientWebSocketResponse[bool], name: str) -> str | None:
+    """A header of the 101 answer, which aiohttp keeps on the response that the socket was made from."""
+    return socket._response.headers.get(name)  # noqa: SLF001 - there is no public way to it

@@ -1,0 +1,234 @@
+"""Options of the commands: one table each, read from the command line, then from the environment.
+
+`--max-body` is also `DELTAWIRE_MAX_BODY`; the command line wins. Sizes are bytes or carry KiB, MiB, GiB; durations are
+seconds or carry ms, s, m, h.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NoReturn
+from urllib.parse import urlsplit
+
+from proxy.settings import Address
+from state.redis_url import parse_redis_url
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+_SIZE = re.compile(r"(\d+)\s*(|B|KiB|MiB|GiB)", re.IGNORECASE)
+_SIZES = {"": 1, "b": 1, "kib": 1024, "mib": 1024**2, "gib": 1024**3}
+_DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(|ms|s|m|h)")
+_DURATIONS = {"": 1.0, "ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
+_MAX_PORT = 65535
+_TOKEN = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
+_MIN_SECRET = 16
+
+
+class BadSettingError(Exception):
+    """A setting that cannot be used; the message is one line that names the option and what it takes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """One option: its name without dashes, its default as a user would write it, how its text is read, what it is."""
+
+    name: str
+    default: str
+    read: Callable[[str], Any]
+    help: str
+    shown: bool = True
+
+    @property
+    def environment(self) -> str:
+        """Its environment variable."""
+        return "DELTAWIRE_" + self.name.upper().replace("-", "_")
+
+    @property
+    def field(self) -> str:
+        """Its name in settings."""
+        return self.name.replace("-", "_")
+
+
+def address(text: str) -> Address:
+    """`HOST:PORT`; an IPv6 host stands in brackets."""
+    host, colon, port = text.rpartition(":")
+    host = host.removeprefix("[").removesuffix("]") if host.startswith("[") else host
+    if not colon or not host or not port.isascii() or not port.isdigit() or int(port) > _MAX_PORT:
+        raise ValueError("HOST:PORT is needed")
+    return Address(host, int(port))
+
+
+def size(text: str) -> int:
+    """A number of bytes."""
+    match = _SIZE.fullmatch(text.strip())
+    if match is None or int(match[1]) == 0:
+        raise ValueError("a size such as 128MiB is needed")
+    return int(match[1]) * _SIZES[match[2].lower()]
+
+
+def duration(text: str) -> float:
+    """A number of seconds."""
+    match = _DURATION.fullmatch(text.strip())
+    if match is None or float(match[1]) == 0:
+        raise ValueError("a duration such as 55m or 30s is needed")
+    return float(match[1]) * _DURATIONS[match[2]]
+
+
+def count(text: str) -> int:
+    """A positive number."""
+    if not text.isascii() or not text.isdigit() or int(text) == 0:
+        raise ValueError("a positive number is needed")
+    return int(text)
+
+
+def number(text: str) -> int:
+    """A number, zero included."""
+    if not text.isascii() or not text.isdigit():
+        raise ValueError("a number is needed")
+    return int(text)
+
+
+def pace(text: str) -> float:
+    """A rate; zero means as fast as possible."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1.0
+    if not 0 <= value < float("inf"):
+        raise ValueError("a number of tokens is needed")
+    return value
+
+
+def one_of(*values: str) -> Callable[[str], str]:
+    """One of these words."""
+
+    def read(text: str) -> str:
+        if text not in values:
+            raise ValueError(f"one of {', '.join(values)} is needed")
+        return text
+
+    return read
+
+
+def base_url(text: str) -> str:
+    """A base URL as SDKs take it."""
+    parts = urlsplit(text)
+    if parts.scheme not in {"http", "https"} or not parts.hostname or parts.query or parts.fragment:
+        raise ValueError("a base URL such as https://api.openai.com/v1 is needed")
+    if parts.username is not None or parts.password is not None:
+        raise ValueError("credentials belong in the client's headers, not in the URL")
+    _ = parts.port  # raises ValueError for a bad one
+    return text.rstrip("/")
+
+
+def state(text: str) -> str:
+    """`memory`, or the URL of a Redis."""
+    if text != "memory":
+        parse_redis_url(text)
+    return text
+
+
+def secret(text: str) -> bytes | None:
+    """Any text that is long enough; empty for none."""
+    if text and len(text) < _MIN_SECRET:
+        raise ValueError(f"at least {_MIN_SECRET} characters are needed")
+    return text.encode() or None
+
+
+def names(text: str) -> tuple[str, ...]:
+    """Comma-separated header names."""
+    found = tuple(part.strip().lower() for part in text.split(",") if part.strip())
+    if not all(_TOKEN.fullmatch(name) for name in found):
+        raise ValueError("header names, separated by commas, are needed")
+    return found
+
+
+def words(text: str) -> tuple[str, ...]:
+    """Comma-separated words."""
+    return tuple(part.strip() for part in text.split(",") if part.strip())
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        raise BadSettingError(f"{self.prog}: {message}")
+
+
+def parser(prog: str, about: str, options: Sequence[Option]) -> argparse.ArgumentParser:
+    """The parser of one command."""
+    made = _Parser(prog=prog, description=about, allow_abbrev=False)
+    for option in options:
+        default = f"; default {option.default}" if option.default else ""
+        made.add_argument(
+            f"--{option.name}",
+            dest=option.field,
+            metavar=option.name.rpartition("-")[2].upper(),
+            help=f"{option.help} ({option.environment}{default})".replace("%", "%%"),
+        )
+    return made
+
+
+def values(
+    prog: str,
+    options: Sequence[Option],
+    given: argparse.Namespace,
+    environment: Mapping[str, str],
+) -> dict[str, Any]:
+    """Each option's value by field name. Raises `BadSettingError`; a value that may be secret is not quoted."""
+    found: dict[str, Any] = {}
+    for option in options:
+        text: str | None = getattr(given, option.field)
+        source = f"--{option.name}"
+        if text is None and environment.get(option.environment):
+            text, source = environment[option.environment], option.environment
+        try:
+            found[option.field] = option.read(option.default if text is None else text)
+        except ValueError as error:
+            quoted = f" not {text!r}" if option.shown else ""
+            raise BadSettingError(f"{prog}: {source}: {error},{quoted}".rstrip(",")) from None
+    return found
+
+
+LOG_LEVEL = Option("log-level", "info", one_of("debug", "info", "warning", "error"), "what is logged to stderr")
+
+_MAX_BODY = Option("max-body", "128MiB", size, "largest request body, in bytes after decoding; larger is 413")
+_DRAIN = Option("drain", "30s", duration, "how long running turns may take to end at shutdown, in seconds")
+
+PROXY: tuple[Option, ...] = (
+    Option("listen", "127.0.0.1:8787", address, "client side"),
+    Option("admin", "127.0.0.1:8790", address, "health, metrics and live page"),
+    Option("upstream", "https://api.openai.com/v1", base_url, "base URL of the upstream, as SDKs take it"),
+    Option(
+        "state", "memory", state, "memory, or redis://, rediss://, redis+sentinel://, redis+cluster://", shown=False
+    ),
+    Option("state-ttl", "24h", duration, "how long heads stay in Redis after their turn, in seconds"),
+    Option("secret", "", secret, "key of all digests; needed with Redis, random otherwise", shown=False),
+    Option("transport", "auto", one_of("auto", "full", "http"), "auto, full (links, no deltas) or http (pass-through)"),
+    Option(
+        "echo", "exact", one_of("exact", "lenient"), "lenient: an echo without reasoning or in another order counts"
+    ),
+    Option(
+        "one-shot", "link", one_of("link", "http"), "http: a first turn without tools goes by HTTP if no link is warm"
+    ),
+    _MAX_BODY,
+    Option("max-links", "256", count, "upstream WebSockets at once; beyond it turns go by HTTP"),
+    Option("link-max-age", "55m", duration, "age at which a link is retired between turns, in seconds"),
+    Option("ping-interval", "25s", duration, "silence on a link after which it is pinged, in seconds"),
+    Option("max-state", "64MiB", size, "memory for heads, in bytes; the least recently used go first"),
+    Option("forward-header", "", names, "headers, comma-separated, that go onto handshakes and tell tenants apart"),
+    _DRAIN,
+)
+
+UPSTREAM: tuple[Option, ...] = (
+    Option("listen", "127.0.0.1:8788", address, "where the server listens"),
+    Option("engine", "sim", one_of("sim"), "what generates: sim, a scripted agent"),
+    Option("tool-turns", "5", number, "sim: tool calls after each user message before it answers"),
+    Option("tokens-per-second", "0", pace, "sim: pace of the answer in tokens per second; 0 is as fast as possible"),
+    _MAX_BODY,
+    Option("connection-max-age", "60m", duration, "age at which a WebSocket takes no further turn, in seconds"),
+    Option("features", "envelope", words, "extensions offered to sidecars, comma-separated; empty for none"),
+    Option("secret", "", secret, "key that reasoning items are sealed with; random by default", shown=False),
+    _DRAIN,
+)

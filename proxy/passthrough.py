@@ -1,0 +1,124 @@
+"""Plain HTTP to the upstream, streamed both ways: everything that is not a turn, and turns that take no link."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+import aiohttp
+from aiohttp import web
+from yarl import URL
+
+from proxy.headers import through
+from wire.errors import server_error
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterable, Mapping
+
+    from proxy.client import ClientSide
+    from telemetry.turn import TurnRecord
+
+_BODILESS = frozenset({"GET", "HEAD", "DELETE", "OPTIONS", "TRACE"})
+_NO_AUTO = ("user-agent", "accept", "accept-encoding", "content-type")
+
+
+def upstream_url(upstream: str, path_and_query: str) -> str:
+    """Where a path asked of the sidecar lives at the upstream.
+
+    Clients put `/v1` before it or not, as their base URL has it or not; the upstream's base URL decides.
+    """
+    parts = urlsplit(upstream)
+    base = parts.path.rstrip("/")
+    path, mark, query = path_and_query.partition("?")
+    if base and (path == base or path.startswith(base + "/")):
+        rest = path[len(base) :]
+    elif path == "/v1" or path.startswith("/v1/"):
+        rest = path[len("/v1") :]
+    else:
+        rest = path
+    return f"{parts.scheme}://{parts.netloc}{base}{rest}{mark}{query}"
+
+
+class PassThrough:
+    """Forwards requests as they are."""
+
+    def __init__(self, upstream: str, session: aiohttp.ClientSession) -> None:
+        self._upstream = upstream
+        self._session = session
+
+    async def forward(self, request: web.Request, client: ClientSide, record: TurnRecord) -> web.StreamResponse:
+        """Everything that is not a turn: the body goes on as it comes in."""
+        body = None if request.method in _BODILESS and not request.body_exists else request.content
+        return await self._exchange(request, client, record, body, marked=False)
+
+    async def turn(
+        self,
+        request: web.Request,
+        client: ClientSide,
+        record: TurnRecord,
+        raw: bytes,
+    ) -> web.StreamResponse:
+        """A turn whose body, still in its Content-Encoding, has been read already."""
+        record.upstream_bytes += len(raw)
+        return await self._exchange(request, client, record, raw, marked=True)
+
+    async def _exchange(
+        self,
+        request: web.Request,
+        client: ClientSide,
+        record: TurnRecord,
+        body: bytes | AsyncIterable[bytes] | None,
+        *,
+        marked: bool,
+    ) -> web.StreamResponse:
+        headers = through(request.headers.items(), request.headers.get("connection", ""))
+        if request.content_length is not None and body is not None:
+            headers.append(("content-length", str(request.content_length)))
+        try:
+            upstream = await self._session.request(
+                request.method,
+                URL(upstream_url(self._upstream, request.raw_path), encoded=True),
+                headers=headers,
+                data=body,
+                allow_redirects=False,
+                skip_auto_headers=_NO_AUTO,
+            )
+        except (aiohttp.ClientError, OSError, TimeoutError):
+            record.error = "upstream_unreachable"
+            return await client.error(
+                server_error("The upstream cannot be reached.", status=502, code="upstream_unreachable"),
+            )
+        async with upstream:
+            return await self._answer(request, client, record, upstream, marked=marked)
+
+    async def _answer(
+        self,
+        request: web.Request,
+        client: ClientSide,
+        record: TurnRecord,
+        upstream: aiohttp.ClientResponse,
+        *,
+        marked: bool,
+    ) -> web.StreamResponse:
+        record.status = upstream.status
+        response = web.StreamResponse(status=upstream.status, reason=upstream.reason)
+        for name, value in through(upstream.headers.items(), upstream.headers.get("connection", "")):
+            response.headers.add(name, value)
+        if upstream.content_length is not None:
+            response.content_length = upstream.content_length
+        marks: Mapping[str, str] = client.marks()
+        for name, value in marks.items():
+            if marked and (name != "x-request-id" or name not in response.headers):
+                response.headers[name] = value
+        await response.prepare(request)
+        try:
+            async for chunk in upstream.content.iter_any():
+                await response.write(chunk)
+        except aiohttp.ClientPayloadError:
+            # The upstream broke off; the client has to see a broken answer too, not one that ends well.
+            record.upstream_error = "broken_off"
+            if request.transport is not None:
+                request.transport.abort()
+            return response
+        await response.write_eof()
+        return response

@@ -1,0 +1,49 @@
+"""What is done when a turn does not go as planned.
+
+Theory. Only an explicit refusal before any event proves that the upstream started nothing; then the turn is sent once
+more, whole. Everything else is told to the client: as an HTTP status while none was sent, inside the stream after.
+
+    what came              before any event       turn started, status held     status sent
+    ---------------------  ---------------------  ----------------------------  -----------------------------
+    a refusal (table)      full turn, once        the error's HTTP status       `event: error`
+    any other error        its HTTP status        its HTTP status               `event: error`
+    the link ended         502 link_lost          502 link_lost                 `response.failed`, end
+    not written at all     full turn, once        -                             -
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from wire.errors import is_connection_limit, is_previous_not_found
+from wire.extensions import ENVELOPE_UNKNOWN
+
+if TYPE_CHECKING:
+    from wire.errors import ApiError
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """A refusal that allows one more try: its cause, the turn's reason then, and whether the link is done for."""
+
+    cause: str
+    reason: str
+    ends_link: bool = False
+
+
+FORGOT = Refusal("previous_response_not_found", "upstream_forgot")
+LIMIT = Refusal("websocket_connection_limit_reached", "link_retired", ends_link=True)
+ENVELOPE = Refusal("envelope_unknown", "upstream_forgot")
+NOT_WRITTEN = Refusal("not_written", "link_lost", ends_link=True)
+
+
+def refusal(error: ApiError, *, chained: bool) -> Refusal | None:
+    """The refusal that an error before any event is, if it is one. `chained`: the frame named a previous response."""
+    if is_connection_limit(error):
+        return LIMIT
+    if error.code == ENVELOPE_UNKNOWN:
+        return ENVELOPE
+    if chained and is_previous_not_found(error):
+        return FORGOT
+    return None

@@ -1,0 +1,90 @@
+"""One turn from its body to its way: read, match, plan, and the transport that follows."""
+
+from __future__ import annotations
+
+from time import monotonic
+from typing import TYPE_CHECKING
+
+from proxy import bodies, headers
+from proxy.flight import Facts, Flight
+from proxy.links import NoLinkError
+from proxy.plan import Plan, Rules, before_matching, plan
+from proxy.request import TurnRequest, is_json, read
+from wire.errors import invalid_request
+from wire.exact import Inexact
+from wire.split import Malformed
+
+if TYPE_CHECKING:
+    from aiohttp import web
+
+    from proxy.client import ClientSide
+    from proxy.services import Services
+    from telemetry.turn import TurnRecord
+
+
+async def serve(
+    services: Services,
+    request: web.Request,
+    client: ClientSide,
+    record: TurnRecord,
+) -> web.StreamResponse:
+    """Answer one `POST /responses`."""
+    limit = services.settings.max_body
+    try:
+        raw = await bodies.read(request.content.iter_any(), request.content_length, limit)
+        arrived = monotonic()
+        record.client_bytes = len(raw)
+        body = bodies.decode(raw, ",".join(request.headers.getall("content-encoding", ())), limit)
+    except bodies.BodyError as error:
+        record.error = error.code
+        return await client.error(error.error)
+    reason = "unreadable"
+    try:
+        turn = read(body)
+    except Malformed as error:
+        if not is_json(body):
+            record.error = "invalid_json"
+            message = f"We could not parse the JSON body of your request: {error.reason}."
+            return await client.error(invalid_request(message, code="invalid_json"))
+    else:
+        record.stream, record.model = turn.stream, turn.model
+        facts, chosen = await _planned(services, request, turn, record, arrived)
+        reason = chosen.reason
+        if facts is not None and chosen.transport != "http":
+            try:
+                return await Flight(services, request, client, record, facts).run(chosen)
+            except NoLinkError as error:
+                reason = error.reason
+    record.transport = "http"
+    record.reason = record.reason or reason
+    return await services.http.turn(request, client, record, raw)
+
+
+async def _planned(
+    services: Services,
+    request: web.Request,
+    turn: TurnRequest,
+    record: TurnRecord,
+    arrived: float,
+) -> tuple[Facts | None, Plan]:
+    settings, memory = services.settings, services.memory
+    rules = Rules(
+        transport=settings.transport,
+        one_shot=settings.one_shot,
+        dialect=services.links.dialect,
+        has_websocket=services.links.has_websocket,
+    )
+    tenant = memory.tenant(headers.tenant_parts(settings.upstream, request.headers, settings.forward_headers))
+    record.tenant = tenant.hex()[:8]
+    early = before_matching(turn, rules)
+    if early is not None:
+        return None, early
+    try:
+        envelope = memory.envelope(turn.members)
+        reading = await memory.read(tenant, turn.input, stored=turn.stored)
+    except (Malformed, Inexact):
+        return None, Plan("http", "unreadable")
+    record.items_total = reading.count
+    chosen = plan(turn, reading, envelope=envelope, tenant=tenant, places=services.links, rules=rules)
+    record.envelope_changed = chosen.changed
+    return Facts(turn, tenant, reading, envelope, arrived), chosen

@@ -1,0 +1,115 @@
+"""A client that speaks WebSocket itself: its upgrade is carried to the upstream, frame by frame."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+import aiohttp
+from aiohttp import WSMsgType, web
+
+from proxy.headers import through
+from proxy.links import NO_WEBSOCKET, Links, websocket_url
+from wire.errors import invalid_request, server_error
+
+if TYPE_CHECKING:
+    from proxy.client import ClientSide
+    from telemetry.turn import TurnRecord
+
+_UPGRADE_REQUIRED = 426
+_MAX_MESSAGE = 256 * 1024 * 1024
+_CLOSE_INTERNAL = 1011
+_PER_CONNECTION = "sec-websocket-"
+_Socket = web.WebSocketResponse[bool] | aiohttp.ClientWebSocketResponse[bool]
+
+
+async def carry(
+    request: web.Request,
+    client: ClientSide,
+    record: TurnRecord,
+    *,
+    session: aiohttp.ClientSession,
+    links: Links,
+    upstream: str,
+) -> web.StreamResponse:
+    """Answer an upgrade as the upstream does; with 426 where it has no WebSocket mode, at once when that is known."""
+    if not links.has_websocket:
+        return await _no_websocket(client)
+    url = websocket_url(upstream)
+    if request.query_string:
+        url += "?" + request.query_string
+    headers = [
+        (name, value)
+        for name, value in through(request.headers.items(), request.headers.get("connection", ""))
+        if not name.lower().startswith(_PER_CONNECTION)
+    ]
+    offered = [part.strip() for part in request.headers.get("sec-websocket-protocol", "").split(",") if part.strip()]
+    try:
+        far = await session.ws_connect(
+            url, headers=headers, protocols=offered, autoping=False, autoclose=False, max_msg_size=_MAX_MESSAGE
+        )
+    except aiohttp.WSServerHandshakeError as error:
+        links.refused(error.status)
+        if error.status in NO_WEBSOCKET:
+            return await _no_websocket(client)
+        answer = server_error(f"The upstream refused the upgrade with status {error.status}.", status=error.status)
+        answer.type = "invalid_request_error" if error.status < 500 else "server_error"  # noqa: PLR2004 - HTTP's border
+        answer.headers = {name: value for name, value in (error.headers or {}).items() if name.lower() == "retry-after"}
+        return await client.error(answer)
+    except (aiohttp.ClientError, OSError, TimeoutError):
+        record.error = "upstream_unreachable"
+        return await client.error(
+            server_error("The upstream cannot be reached.", status=502, code="upstream_unreachable"),
+        )
+    return await _carried(request, far)
+
+
+async def _no_websocket(client: ClientSide) -> web.StreamResponse:
+    error = invalid_request("The upstream has no WebSocket mode; use HTTP.", status=_UPGRADE_REQUIRED)
+    error.headers = {"upgrade": "websocket"}
+    return await client.error(error)
+
+
+async def _carried(request: web.Request, far: aiohttp.ClientWebSocketResponse[bool]) -> web.StreamResponse:
+    near = web.WebSocketResponse(
+        autoping=False,
+        autoclose=False,
+        max_msg_size=_MAX_MESSAGE,
+        protocols=[far.protocol] if far.protocol else (),
+        compress=False,
+    )
+    answered = far._response.headers  # noqa: SLF001 - there is no public way to the 101 answer
+    for name, value in through(answered.items(), answered.get("connection", "")):
+        if not name.lower().startswith(_PER_CONNECTION):
+            near.headers.add(name, value)
+    await near.prepare(request)
+    pumps = [asyncio.ensure_future(_pump(near, far)), asyncio.ensure_future(_pump(far, near))]
+    try:
+        await asyncio.wait(pumps, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for pump in pumps:
+            pump.cancel()
+        await asyncio.gather(*pumps, return_exceptions=True)
+        await asyncio.gather(far.close(), near.close(), return_exceptions=True)
+    return near
+
+
+async def _pump(source: _Socket, sink: _Socket) -> None:
+    """Carry messages one way until the source closes, then close the sink alike."""
+    while True:
+        message = await source.receive()
+        if message.type is WSMsgType.TEXT:
+            await sink.send_str(message.data)
+        elif message.type is WSMsgType.BINARY:
+            await sink.send_bytes(message.data)
+        elif message.type is WSMsgType.PING:
+            await sink.ping(message.data)
+        elif message.type is WSMsgType.PONG:
+            await sink.pong(message.data)
+        elif message.type is WSMsgType.CLOSE:
+            code = message.data if isinstance(message.data, int) and message.data else aiohttp.WSCloseCode.OK
+            await sink.close(code=code, message=(message.extra or "").encode())
+            return
+        else:
+            await sink.close(code=source.close_code or _CLOSE_INTERNAL)
+            return

@@ -1,0 +1,241 @@
+"""Which heads a turn's `input` continues, and how. The theory stands in `state.heads`."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+from state.canon import canonical_value, string_input
+from state.digest import EMPTY
+from state.heads import AnswerItem, Head, HeadIndex, Prefix
+from state.items import is_answer, is_reference, reference_id
+from wire.exact import Inexact, parse
+from wire.split import Malformed, elements
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from state.digest import Keyed
+
+MAX_STEPS_BACK = 8
+"""Known prefixes that are tried, the longest first: beyond a few edits back, a full turn is as good."""
+_AFTER_PREFIX = re.compile(rb"[ \t\r\n]*(,|\Z)")
+_SPACE = b" \t\r\n"
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """One item of an `input`: its raw bytes, its digest (`None` for a reference to an unknown id), what kind it is."""
+
+    raw: bytes
+    digest: bytes | None
+    reference: bytes | None = None
+    answer: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    """A head that the turn continues, and the raw items that are new after it.
+
+    `lenient`: the echo was incomplete or in another order, and only an operator's leave makes this a match.
+    """
+
+    head: Head
+    new: Sequence[bytes]
+    lenient: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Boundary:
+    """A place in the input where an answer ends and something new begins: a head may be known there elsewhere."""
+
+    chain: bytes
+    new: Sequence[bytes]
+
+
+@dataclass(slots=True)
+class Reading:
+    """What is known of one `input`.
+
+    `count`, `base` and `prefix` describe the whole input, for the head that this turn may become; `base` is `None`
+    when an item is a reference to an unknown id. `near` is why the best candidate, `near_head`, was no match, empty
+    when there was none. `boundaries` are the places where a head could still be known elsewhere, the last first.
+    `unknown` are the digests of ids that nothing is known of here.
+    `unknown` are the references that nothing is known of: once the index knows them, reading again may tell more.
+    """
+
+    count: int
+    base: bytes | None
+    prefix: Prefix | None
+    matches: list[Match] = field(default_factory=list)
+    near: str = ""
+    near_head: Head | None = None
+    answers: bool = False
+    boundaries: list[Boundary] = field(default_factory=list)
+    unknown: list[bytes] = field(default_factory=list)
+
+    @property
+    def unknown_reference(self) -> bool:
+        """Whether an item refers to an id that nothing is known of."""
+        return self.base is None
+
+
+class Matcher:
+    """Reads inputs against the index."""
+
+    def __init__(self, keyed: Keyed, index: HeadIndex, *, lenient: bool = False) -> None:
+        self._keyed = keyed
+        self._index = index
+        self._lenient = lenient
+
+    def read(self, tenant: bytes, raw: bytes) -> Reading:
+        """The reading of a raw `input` member: an array of items, or a string. Raises `Malformed` for anything else."""
+        if raw.startswith(b'"'):
+            item = Item(raw, self._keyed.item(string_input(raw)))
+            return self._concluded(tenant, [item], 0, EMPTY, None)
+        if not raw.startswith(b"["):
+            raise Malformed("input is neither an array nor a string")
+        inner = raw[1:-1].rstrip(_SPACE)
+        prefix, known = self._known_prefixes(tenant, inner)
+        if not known:
+            return self._concluded(tenant, self._items(tenant, inner), 0, EMPTY, prefix)
+        return self._from_known(tenant, inner, prefix, known)
+
+    def _known_prefixes(self, tenant: bytes, inner: bytes) -> tuple[Prefix | None, list[tuple[int, Sequence[Head]]]]:
+        """The prefix that the whole input is, and the heads whose base the input starts with, the longest first.
+
+        The input is hashed once, over all its length, with a digest taken at each length that can be a border.
+        """
+        hasher = self._keyed.prefix_hasher()
+        at = 0
+        known: list[tuple[int, Sequence[Head]]] = []
+        view = memoryview(inner)
+        for length in self._index.lengths(tenant):
+            if length > len(inner):
+                break
+            if _AFTER_PREFIX.match(inner, length) is None:
+                continue
+            hasher.update(view[at:length])
+            at = length
+            heads = self._index.with_prefix(tenant, Prefix(length, hasher.copy().digest()))
+            if heads:
+                known.append((length, heads))
+        hasher.update(view[at:])
+        prefix = Prefix(len(inner), hasher.digest()) if inner else None
+        known.reverse()
+        return prefix, known[:MAX_STEPS_BACK]
+
+    def _from_known(
+        self,
+        tenant: bytes,
+        inner: bytes,
+        prefix: Prefix | None,
+        known: list[tuple[int, Sequence[Head]]],
+    ) -> Reading:
+        items: list[Item] = []
+        end = len(inner)
+        reading: Reading | None = None
+        for length, heads in known:
+            items = self._items(tenant, inner[length:end].lstrip(_SPACE).removeprefix(b",")) + items
+            end = length
+            if reading is None:
+                reading = self._concluded(tenant, items, heads[0].base_count, heads[0].base, prefix)
+                if items:
+                    causes = [(_near(head.answer, items), head) for head in heads]
+                    reading.near, reading.near_head = min(causes, key=lambda cause: _NEAR_ORDER.index(cause[0]))
+            found = [match for head in heads if (match := self._echoed(head, items)) is not None]
+            reading.matches.extend(
+                match for match in found if all(match.head is not old.head for old in reading.matches)
+            )
+            if reading.matches:
+                break
+        if reading is None:
+            raise AssertionError("there is at least one known prefix")
+        reading.answers |= known[0][1][0].answered
+        reading.matches.sort(key=lambda match: (match.lenient, len(match.new)))
+        return reading
+
+    def _concluded(self, tenant: bytes, items: list[Item], count: int, base: bytes, prefix: Prefix | None) -> Reading:
+        """The reading of an input whose first `count` items have the chain `base`, and `items` after them."""
+        reading = Reading(count + len(items), None, prefix, answers=any(item.answer for item in items))
+        reading.unknown = list(
+            dict.fromkeys(item.reference for item in items if item.digest is None and item.reference is not None)
+        )
+        reading.unknown = [item.reference for item in items if item.digest is None and item.reference is not None]
+        raws = [item.raw for item in items]
+        borders = {place for place, (left, right) in enumerate(pairwise(items), 1) if left.answer and not right.answer}
+        for place, item in enumerate(items, 1):
+            if item.digest is None:
+                break
+            base = self._keyed.chain(base, item.digest)
+            new = raws[place:]
+            reading.matches[:0] = [Match(head, new) for head in self._index.with_chain(tenant, base)]
+            if place in borders:
+                reading.boundaries.append(Boundary(base, new))
+        else:
+            reading.base = base
+        reading.boundaries.reverse()
+        return reading
+
+    def _items(self, tenant: bytes, inner: bytes) -> list[Item]:
+        return [self._item(tenant, raw) for raw in elements(b"[%b]" % inner)]
+
+    def _item(self, tenant: bytes, raw: bytes) -> Item:
+        try:
+            value = parse(raw)
+            form = canonical_value(value)
+        except Inexact:
+            return Item(raw, self._keyed.item(raw))
+        if not isinstance(value, dict):
+            raise Malformed("an item is not an object")
+        if is_reference(value):
+            name = reference_id(value)
+            if name is None:
+                return Item(raw, None, answer=True)
+            reference = self._keyed.name(name)
+            return Item(raw, self._index.referred(tenant, reference), reference, answer=True)
+        return Item(raw, self._keyed.form(form), answer=is_answer(value))
+
+    def _echoed(self, head: Head, items: list[Item]) -> Match | None:
+        """The match, when `items` begin with an echo of the head's answer."""
+        answer = head.answer
+        if len(items) >= len(answer) and all(map(_same, answer, items)):
+            return Match(head, [item.raw for item in items[len(answer) :]])
+        if self._lenient:
+            taken = _taken(answer, items)
+            if taken is not None:
+                return Match(head, [item.raw for item in items[taken:]], lenient=True)
+        return None
+
+
+def _same(answer: AnswerItem, item: Item) -> bool:
+    if item.reference is not None:
+        return item.reference == answer.reference
+    return item.digest in answer.digests
+
+
+_NEAR_ORDER = ("reasoning_dropped", "output_reordered", "history_diverged")
+
+
+def _near(answer: Sequence[AnswerItem], items: list[Item]) -> str:
+    """Why items that follow a known base are not the exact echo of its answer."""
+    spoken = [item for item in answer if not item.reasoning]
+    if len(spoken) < len(answer) and len(items) >= len(spoken) and all(map(_same, spoken, items)):
+        return "reasoning_dropped"
+    return "output_reordered" if _taken(answer, items) is not None else "history_diverged"
+
+
+def _taken(answer: Sequence[AnswerItem], items: list[Item]) -> int | None:
+    """How many leading items are the answer in any order, reasoning perhaps left out; `None` when they are not."""
+    left = Counter(range(len(answer)))
+    taken = 0
+    for item in items:
+        place = next((place for place in left if _same(answer[place], item)), None)
+        if place is None:
+            break
+        del left[place]
+        taken += 1
+    return None if any(not answer[place].reasoning for place in left) else taken

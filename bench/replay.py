@@ -1,0 +1,58 @@
+"""Recorded traffic through a real sidecar: what the model would see, and what the client does see.
+
+The upstream plays what the mock answered in the recording and checks the context of every turn; the client's bytes
+are sent as they were, in their order. Requests that ran at the same time in the recording do so again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from typing import TYPE_CHECKING
+
+from bench.recorded import Recorded
+from bench.report import Report, markdown
+from bench.run import Run
+from bench.sidecar import SidecarFactory, SidecarFailed, spawned
+from bench.trace import TraceError, files, read
+from upstream.scripted import ScriptedUpstream
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+
+async def replay(path: Path, sidecar: SidecarFactory | None = None) -> Report:
+    """Replay one recording through a sidecar of its own: the real one, or what the factory starts.
+
+    Raises `TraceError` for a file that is no recording, `SidecarFailed` when the sidecar does not come up.
+    """
+    trace = read(path)
+    recorded = Recorded()
+    async with (
+        ScriptedUpstream(recorded.play, others=recorded.reply, script_warmups=True) as up,
+        (sidecar or spawned)(up.url) as origin,
+    ):
+        run = Run(trace, up, recorded, origin, Report(trace.name))
+        await run.run()
+    return run.report
+
+
+def main(paths: Sequence[Path], markdown_file: Path | None = None, json_file: Path | None = None) -> int:
+    """Replay recordings and those in folders; print the table. 0 when all is well, 1 when not, 2 for bad input."""
+    try:
+        reports = [asyncio.run(replay(path)) for path in files(paths)]
+    except (OSError, TraceError, SidecarFailed) as error:
+        print(f"deltawire replay: {error}", file=sys.stderr)
+        return 2
+    if not reports:
+        print("deltawire replay: no recordings there", file=sys.stderr)
+        return 2
+    table = markdown(reports)
+    print(table)
+    if markdown_file is not None:
+        markdown_file.write_text(table, encoding="utf-8")
+    if json_file is not None:
+        json_file.write_text(json.dumps([report.as_json() for report in reports], indent=1) + "\n", encoding="utf-8")
+    return 0 if all(report.ok for report in reports) else 1

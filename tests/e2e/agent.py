@@ -43,16 +43,23 @@ class Agent:
     def ask(self, question: str) -> None:
         """One user message, and turns until no tool is called any more."""
         self.say(question)
-        while self.turn():
-            pass
+        with self._client() as client:
+            while self._turn(client):
+                pass
 
     def say(self, text: str) -> None:
         self.history.append({"role": "user", "content": text})
 
     def turn(self) -> bool:
-        """Send the history and run the tools that the answer calls. Whether there were any."""
-        with OpenAI(base_url=self._base_url, api_key="sk-test", max_retries=0, timeout=60) as client:
-            output = self._answer(client)
+        """Send the history, on a new connection, and run the tools that the answer calls. Whether there were any."""
+        with self._client() as client:
+            return self._turn(client)
+
+    def _client(self) -> OpenAI:
+        return OpenAI(base_url=self._base_url, api_key="sk-test", max_retries=0, timeout=60)
+
+    def _turn(self, client: OpenAI) -> bool:
+        output = self._answer(client)
         self.history += output
         calls = [item for item in output if item.type == "function_call"]
         for call in calls:
@@ -60,8 +67,9 @@ class Agent:
             self.history.append({"type": "function_call_output", "call_id": call.call_id, "output": result})
         return bool(calls)
 
-    def _answer(self, client: Any) -> list[Any]:
-        raw = client.responses.with_raw_response.create(**self._body, input=self.history, stream=self._stream)
+    def _answer(self, client: OpenAI) -> list[Any]:
+        create: Any = client.responses.with_raw_response.create
+        raw = create(**self._body, input=self.history, stream=self._stream)
         header = raw.headers.get
         self.transports.append((header("x-deltawire-transport"), header("x-deltawire-reason")))
         if self._stream:

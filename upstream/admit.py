@@ -9,6 +9,8 @@ import hashlib
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from upstream import pipeline, resolve, validate
 from upstream.answer import Answer
 from upstream.engine import Prompt
@@ -51,7 +53,12 @@ class Admission:
 
     def admit(self, members: dict[str, bytes], owner: bytes, lane: Lane | None = None) -> Turn:
         """The turn. Raises `ApiError`. `lane` is None over HTTP: then only stored responses can be continued."""
-        request = read_request(members)
+        try:
+            return self._admit(read_request(members), owner, lane)
+        except (msgspec.DecodeError, RecursionError):  # such as a number beyond all bounds, deep within an item
+            raise invalid_request("The request holds a value that cannot be read.") from None
+
+    def _admit(self, request: Request, owner: bytes, lane: Lane | None) -> Turn:
         if request.fields.stream_id is not None:
             raise _no_lanes() if lane is not None else unsupported("stream_id", "Lanes exist on WebSockets only.")
         if not self._engine.accepts(request.model):

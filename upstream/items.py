@@ -110,7 +110,7 @@ def _read(raw: bytes, path: str, sealer: Sealer) -> Item:
     if kind is None:
         raise missing(f"{path}.type")
     for member in _REQUIRED.get(kind, ()):
-        if getattr(head, member) in (None, b"", b"null"):
+        if _is_absent(getattr(head, member)):
             raise missing(f"{path}.{member}")
     hidden = ""
     if kind == "reasoning" and head.encrypted_content is not None:
@@ -118,6 +118,10 @@ def _read(raw: bytes, path: str, sealer: Sealer) -> Item:
     if kind == "message" and bytes(head.content)[:1] not in (b'"', b"["):
         raise invalid_type(f"{path}.content", "one of a string or array of objects", bytes(head.content))
     return Item(raw, kind, id=head.id, role=head.role, call_id=head.call_id, name=head.name, hidden=hidden)
+
+
+def _is_absent(value: str | msgspec.Raw | None) -> bool:
+    return value is None or (isinstance(value, msgspec.Raw) and bytes(value) in {b"", b"null"})
 
 
 def _implied(head: _Head) -> str | None:

@@ -96,22 +96,20 @@ def _string(schema: dict[str, Any]) -> str:
 
 
 def _number(schema: dict[str, Any], *, whole: bool) -> int | float:
-    step = schema.get("multipleOf", 1 if whole else None)
-    low, high = schema.get("minimum", -math.inf), schema.get("maximum", math.inf)
+    step = schema.get("multipleOf", 1 if whole else 0)
+    least, most = schema.get("minimum", -math.inf), schema.get("maximum", math.inf)
     above, below = schema.get("exclusiveMinimum", -math.inf), schema.get("exclusiveMaximum", math.inf)
-    start = max(1, low, above)
-    candidates = [1, low, high, start, start + 1, math.floor(min(high, below)), math.ceil(below) - 1, (low + high) / 2]
+    low, high = max(least, above), min(most, below)
+    ends = [end for end in (low, high) if math.isfinite(end)]
+    candidates = [1, *ends, *(end + 1 for end in ends), *(end - 1 for end in ends)]
+    if len(ends) == len((low, high)):
+        candidates.append((low + high) / 2)
     if step:
-        candidates += (
-            [math.ceil(start / step) * step, (math.floor(start / step) + 1) * step] if start < math.inf else []
-        )
-    candidates.append((max(low, above) + min(high, below)) / 2)
+        # The nearest multiples on both sides of every candidate, in the same order.
+        candidates = [math.floor(value / step) * step + side for value in candidates for side in (0, step)]
     for value in candidates:
-        if not math.isfinite(value) or not (low <= value <= high and above < value < below):
-            continue
-        if (whole and value != int(value)) or (step and value % step):
-            continue
-        return int(value) if value == int(value) else value
+        if least <= value <= most and above < value < below:
+            return int(value) if value == int(value) else value
     raise Impossible
 
 

@@ -1,0 +1,24 @@
+from dataclasses import FrozenInstanceError, fields
+
+import pytest
+
+from upstream.settings import UpstreamSettings
+
+
+def test_settings_cannot_be_changed_once_made() -> None:
+    with pytest.raises(FrozenInstanceError):
+        UpstreamSettings().port = 1  # type: ignore[misc]
+
+
+def test_every_setting_has_a_default_of_a_plain_type() -> None:
+    defaults = [getattr(UpstreamSettings(), field.name) for field in fields(UpstreamSettings)]
+
+    assert {type(value) for value in defaults} <= {str, int, float, tuple}
+
+
+def test_the_defaults_offer_the_envelope_and_an_hour_of_connection() -> None:
+    settings = UpstreamSettings()
+
+    assert settings.features == ("envelope",)
+    assert settings.connection_max_age == 3600.0
+    assert settings.max_body == 128 * 1024 * 1024

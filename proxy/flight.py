@@ -55,6 +55,7 @@ class Flight:
         self._client = client
         self._record = record
         self._facts = facts
+        self._held: Link | None = None
 
     async def run(self, plan: Plan) -> web.StreamResponse:
         """The finished answer. Raises `NoLinkError` when the turn has to go by HTTP; nothing was sent then."""
@@ -76,12 +77,13 @@ class Flight:
             link = await self._services.links.acquire(self._facts.tenant, plan.link, self._handshake)
             if head is not None and not head.stored and link.slot.latest is not head:
                 raise AssertionError("a head that is not stored is continued on its own link only")
+            self._held = link
             try:
                 return await self._on_link(link, plan, head, may_retry=may_retry)
-            except BaseException:
-                # The client left, or something broke here: what the link still carries is not for the next turn.
-                link.end("client_gone")
-                raise
+            finally:
+                # Still held: the client left, or something broke. What the link carries is not for the next turn.
+                if self._held is not None:
+                    self._held.end("client_gone")
 
     async def _on_link(
         self,
@@ -164,6 +166,7 @@ class Flight:
             # The upstream drops a parent whose continuation failed on its own lane.
             memory.drop(head)
         self._services.links.release(link, latest)
+        self._held = None
 
     def _refused(self, link: Link, refusal: Refusal) -> None:
         if refusal.ends_link:

@@ -103,7 +103,9 @@ class Link:
         """Ping when nothing was heard for `interval` seconds; no pong within another ends the link."""
         while not self.ended:
             await asyncio.sleep(max(0.05, self.heard + interval - monotonic()))
-            if monotonic() - self.heard >= interval:
+            if not self._room.is_set():
+                self.heard = monotonic()  # not read at the moment, so that nothing can be heard
+            elif monotonic() - self.heard >= interval:
                 await self.verify(interval)
 
     async def verify(self, limit: float) -> bool:
@@ -121,8 +123,10 @@ class Link:
 
     async def send(self, frame: bytes) -> None:
         """Begin a turn. Raises `LinkEnded`, which says whether the upstream may have the frame."""
-        if self.ended or self._socket.closed:
-            raise LinkEnded(self.ended or "aborted", written=False)
+        if self._socket.closed:
+            self.end("aborted")
+        if self.ended:
+            raise LinkEnded(self.ended, written=False)
         self._in_turn = True
         try:
             await self._socket.send_frame(frame, WSMsgType.TEXT)

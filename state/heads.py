@@ -59,9 +59,9 @@ class Head:
     """One known conversation state: which items it covers, its envelope, the last response id, the link that holds it.
 
     `base` is the chain over the `base_count` items of the input, `chain` over those and the answer; `other_chain` is
-    the latter with the second form of items that the upstream sent in two forms. `link` names the
-    link whose latest response this is, `None` when it was made elsewhere. A `stored` head continues on any link. `turns` counts
-    the deltas that led here, itself included; `answered` says whether the base already held an answer.
+    the latter with the second form of items that the upstream sent in two forms. `link` names the link whose latest
+    response this is, `None` when it was made elsewhere. A `stored` head continues on any link. `turns` counts the
+    turns on end that led here by deltas, itself included; `answered` says whether the base already held an answer.
     """
 
     tenant: bytes

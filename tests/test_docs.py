@@ -1,0 +1,77 @@
+"""The pages under docs/ that repeat what the code says, held to it."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from state.envelope import POLICY, Policy
+from state.items import TABLE
+from telemetry import reasons
+
+ROOT = Path(__file__).parent.parent
+DOCS = ROOT / "docs"
+
+
+def _rows(text: str) -> dict[str, str]:
+    return dict(re.findall(r"^\| `([a-z_]+)` \| (.*) \|$", text, re.MULTILINE))
+
+
+def test_every_code_stands_on_the_page_of_codes_with_its_meaning() -> None:
+    page = (DOCS / "reasons.md").read_text()
+    for codes in (
+        reasons.TRANSPORTS,
+        reasons.REASONS,
+        reasons.SIDECAR_ERRORS,
+        reasons.RETRY_CAUSES,
+        reasons.LINK_ENDS,
+        reasons.STATE_OPERATIONS,
+    ):
+        for code, meaning in codes.items():
+            assert f"| `{code}` | {meaning} |" in page
+
+
+def test_no_code_stands_on_the_page_that_the_product_does_not_know() -> None:
+    known = (
+        reasons.TRANSPORTS.keys()
+        | reasons.REASONS.keys()
+        | reasons.SIDECAR_ERRORS.keys()
+        | reasons.RETRY_CAUSES.keys()
+        | reasons.LINK_ENDS.keys()
+        | reasons.STATE_OPERATIONS.keys()
+    )
+    assert set(_rows((DOCS / "reasons.md").read_text())) <= known
+
+
+def test_every_row_of_the_table_of_equality_is_documented_with_what_it_ignores() -> None:
+    rows = _rows((DOCS / "equality.md").read_text())
+    assert rows.keys() == TABLE.keys()
+    for name, row in TABLE.items():
+        ignored, _, _ = rows[name].partition(" | ")
+        everywhere = {"created_by", "internal_chat_message_metadata_passthrough"}
+        assert set(re.findall(r"`([a-z_]+)`", ignored)) == row.ignored - everywhere
+
+
+def test_every_policy_of_the_envelope_is_documented() -> None:
+    page = (DOCS / "equality.md").read_text()
+    for policy, mark in ((Policy.FREE, "**Free**"), (Policy.CONTEXT, "**Context**")):
+        line = next(line for line in page.splitlines() if mark in line)
+        listed = line.split(". Our own")[0]
+        assert set(re.findall(r"`([a-z_]+)`", listed)) == {name for name, found in POLICY.items() if found is policy}
+
+
+def test_relative_links_in_the_documentation_lead_somewhere() -> None:
+    pages = [*ROOT.glob("*.md"), *DOCS.glob("*.md"), *(ROOT / "helm").glob("*.md")]
+    broken = [
+        f"{page.name}: {target}"
+        for page in pages
+        for target in re.findall(r"\]\(([^)#\s]+)\)", page.read_text())
+        if "://" not in target and not (page.parent / target).exists()
+    ]
+    assert not broken
+
+
+def test_the_commands_that_the_readme_names_are_targets_of_the_makefile() -> None:
+    makefile = (ROOT / "Makefile").read_text()
+    for target in re.findall(r"^make ([a-z-]+)", (ROOT / "README.md").read_text(), re.MULTILINE):
+        assert re.search(rf"^{target}:", makefile, re.MULTILINE)

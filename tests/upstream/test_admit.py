@@ -1,0 +1,210 @@
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.upstream.helpers import SEALER, WEATHER, members
+from upstream.admit import Admission, Turn
+from upstream.engine import Delta, End, Start, Stop
+from upstream.lane import Lane
+from upstream.sim import Sim
+from upstream.store import Store
+from wire.errors import ApiError
+
+if TYPE_CHECKING:
+    from upstream.lane import Kept
+
+_ME, _YOU = b"me", b"you"
+
+
+class _Picky(Sim):
+    def accepts(self, model: str) -> bool:
+        return model == "m"
+
+
+@pytest.fixture
+def admission() -> Admission:
+    return Admission(engine=_Picky(), sealer=SEALER, store=Store(1_000_000), now=lambda: 7)
+
+
+def _finish(admission: Admission, turn: Turn, stop: Stop | None = None) -> Kept | None:
+    turn.answer.begin()
+    for part in (Start("reasoning"), Delta("thought"), End(), Start("message"), Delta("yes"), End()):
+        turn.answer.add(part)
+    turn.answer.finish(stop or Stop(), 8)
+    return admission.settle(turn)
+
+
+def _admit(admission: Admission, lane: Lane | None = None, owner: bytes = _ME, **values: Any) -> Turn:
+    return admission.admit(members(model="m", **values), owner, lane)
+
+
+def _refused(admission: Admission, lane: Lane | None = None, owner: bytes = _ME, **values: Any) -> ApiError:
+    with pytest.raises(ApiError) as caught:
+        _admit(admission, lane, owner, **values)
+    return caught.value
+
+
+def _turn(admission: Admission, lane: Lane, **values: Any) -> str:
+    turn = _admit(admission, lane, **values)
+    kept = _finish(admission, turn)
+    lane.settled(kept)
+    return turn.answer.id
+
+
+def test_a_plain_request_is_ready_to_be_generated(admission: Admission) -> None:
+    turn = _admit(admission, input="hi", tools=[WEATHER], instructions="be")
+
+    assert turn.prompt is not None
+    assert [tool.name for tool in turn.prompt.tools] == ["get_weather"]
+    assert turn.prompt.instructions == "be"
+    assert turn.cached_tokens == 0
+    assert turn.input_tokens > turn.context.rendered.tokens
+
+
+def test_a_stored_response_is_continued_over_http(admission: Admission) -> None:
+    first = _admit(admission, input="hi")
+    _finish(admission, first)
+    then = _admit(admission, input="more", previous_response_id=first.answer.id)
+
+    assert [item.type for item in then.context.items] == ["message", "reasoning", "message", "message"]
+    assert then.cached_tokens == first.context.rendered.tokens + sum(
+        one.tokens for one in list(then.context.rendered.segments)[1:3]
+    )
+
+
+def test_an_unknown_or_foreign_response_is_not_found(admission: Admission) -> None:
+    first = _admit(admission, input="hi")
+    _finish(admission, first)
+
+    for error in (
+        _refused(admission, input="x", previous_response_id="resp_none"),
+        _refused(admission, owner=_YOU, input="x", previous_response_id=first.answer.id),
+    ):
+        assert (error.status, error.code, error.param) == (400, "previous_response_not_found", "previous_response_id")
+
+
+def test_a_response_that_is_not_stored_lives_on_its_lane_alone(admission: Admission) -> None:
+    lane = Lane(8)
+    made = _turn(admission, lane, input="hi", store=False)
+
+    assert len(_admit(admission, lane, input="x", previous_response_id=made).context.items) == 4
+    for elsewhere in (None, Lane(8)):
+        assert (
+            _refused(admission, elsewhere, input="x", previous_response_id=made).code == "previous_response_not_found"
+        )
+
+
+def test_a_stored_response_is_found_from_any_lane(admission: Admission) -> None:
+    made = _turn(admission, Lane(8), input="hi")
+
+    assert len(_admit(admission, Lane(8), input="x", previous_response_id=made).context.items) == 4
+
+
+def test_the_same_history_in_full_and_by_id_is_the_same_context(admission: Admission) -> None:
+    first = _admit(admission, input=[{"role": "user", "content": "hi"}], include=["reasoning.encrypted_content"])
+    _finish(admission, first)
+    echoed = [item.value() for item in first.answer.items]
+    new = {"role": "user", "content": "more"}
+    by_id = _admit(admission, input=[new], previous_response_id=first.answer.id)
+    full = _admit(admission, input=[{"role": "user", "content": "hi"}, *echoed, new])
+
+    assert by_id.prompt is not None
+    assert full.prompt is not None
+    assert by_id.prompt.digest == full.prompt.digest
+    assert by_id.input_tokens == full.input_tokens
+
+
+def test_instructions_and_tools_are_part_of_the_context_and_never_inherited(admission: Admission) -> None:
+    first = _admit(admission, input="hi", tools=[WEATHER], instructions="be")
+    _finish(admission, first)
+    bare = _admit(admission, input="x", previous_response_id=first.answer.id)
+    same = _admit(admission, input="x", previous_response_id=first.answer.id, tools=[WEATHER], instructions="be")
+
+    assert bare.prompt is not None
+    assert same.prompt is not None
+    assert bare.prompt.tools == ()
+    assert bare.prompt.digest != same.prompt.digest
+
+
+def test_tools_already_read_are_not_read_again(admission: Admission) -> None:
+    lane = Lane(8)
+    made = _turn(admission, lane, input="hi", tools=[WEATHER], store=False)
+    assert lane.latest is not None
+    turn = _admit(admission, lane, input="x", tools=[WEATHER], previous_response_id=made)
+
+    assert turn.context.resolved.offer is lane.latest.context.resolved.offer
+
+
+def test_references_reach_the_lane_and_the_store(admission: Admission) -> None:
+    lane = Lane(8)
+    _turn(admission, lane, input="hi", store=False)
+    assert lane.latest is not None
+    on_lane = next(item.id for item in lane.latest.context.items if item.id)
+    stored = _admit(admission, input="hi")
+    _finish(admission, stored)
+    in_store = stored.answer.items[1].id
+    turn = _admit(admission, lane, input=[{"id": on_lane}, {"type": "item_reference", "id": in_store}])
+
+    assert [item.type for item in turn.context.items] == ["reasoning", "message"]
+    assert _refused(admission, input=[{"id": on_lane}]).status == 404
+    assert _refused(admission, owner=_YOU, input=[{"id": in_store}]).status == 404
+
+
+def test_a_warm_up_writes_nothing_and_can_be_continued(admission: Admission) -> None:
+    lane = Lane(8)
+    warm = _admit(admission, lane, input=[], generate=False, store=False)
+    assert warm.prompt is None
+    warm.answer.begin()
+    warm.answer.finish(Stop(), 8)
+    lane.settled(admission.settle(warm))
+
+    assert _admit(admission, lane, input="x", previous_response_id=warm.answer.id).prompt is not None
+    assert _admit(admission, lane, generate=False).prompt is None
+
+
+def test_over_http_there_is_no_warm_up(admission: Admission) -> None:
+    assert _admit(admission, input="x", generate=False).prompt is not None
+
+
+def test_an_incomplete_answer_is_stored_but_leaves_nothing_on_a_lane(admission: Admission) -> None:
+    turn = _admit(admission, Lane(8), input="hi")
+
+    assert _finish(admission, turn, Stop("max_output_tokens")) is None
+    assert admission.store.get(turn.answer.id, _ME) is not None
+
+
+def test_a_failed_answer_leaves_nothing_at_all(admission: Admission) -> None:
+    turn = _admit(admission, input="hi")
+    turn.answer.fail()
+
+    assert admission.settle(turn) is None
+    assert len(admission.store) == 0
+
+
+def test_without_input_there_has_to_be_something_to_continue(admission: Admission) -> None:
+    assert _refused(admission).param == "input"
+    first = _admit(admission, input="hi")
+    _finish(admission, first)
+    assert len(_admit(admission, previous_response_id=first.answer.id).fresh) == 0
+
+
+def test_the_model_is_checked_for_every_request(admission: Admission) -> None:
+    with pytest.raises(ApiError) as caught:
+        admission.admit(members(model="other", input="x"), _ME)
+
+    assert (caught.value.status, caught.value.code) == (404, "model_not_found")
+
+
+def test_a_lane_that_is_named_is_refused(admission: Admission) -> None:
+    assert _refused(admission, Lane(8), input="x", stream_id="main").code == "invalid_stream_id"
+    assert _refused(admission, input="x", stream_id="main").param == "stream_id"
+
+
+@pytest.mark.parametrize("value", [b"1e999", b"[" * 100_000 + b"]" * 100_000, b"[" * 990 + b"]" * 990])
+def test_a_value_that_cannot_be_read_is_the_clients_fault(admission: Admission, value: bytes) -> None:
+    with pytest.raises(ApiError) as caught:
+        admission.admit({"model": b'"m"', "input": b'[{"type":"new","x":' + value + b"}]"}, _ME)
+
+    assert caught.value.status == 400

@@ -1,0 +1,20 @@
+from tests.upstream.helpers import items
+from upstream.engine import Delta, Engine, Prompt
+from upstream.persistent import Seq
+from upstream.sim import Sim
+
+
+def test_the_simulated_agent_keeps_the_contract() -> None:
+    engine: Engine = Sim()
+
+    assert engine.accepts("any name")
+
+
+def test_a_delta_is_one_token_unless_it_says_otherwise() -> None:
+    assert Delta("x").tokens == 1
+
+
+def test_what_the_model_is_shown_does_not_stand_in_the_text_form_of_a_prompt() -> None:
+    prompt = Prompt("m", "secret", Seq(items("secret")), (), "auto", {}, None, None, b"")
+
+    assert "secret" not in repr(prompt)

@@ -88,17 +88,17 @@ def plan(
         for match in reading.matches:
             against, field = _against(request, match, envelope, places, rules)
             if not against:
-                return Plan("delta", match=match, link=match.head.link)
+                return Plan("delta", match=match, link=_place(match.head, places))
             if not reason:
                 reason, changed = against, field
-                link = match.head.link if against in SAME_CONVERSATION else None
+                link = _place(match.head, places) if against in SAME_CONVERSATION else None
     reason = reason or reading.near or ("unknown_head" if reading.answers else "first_turn")
     if _size(request) > rules.dialect.max_frame:
         return Plan("http", "too_large")
     if reason == "first_turn" and rules.one_shot == "http" and not request.tools and not places.warm(tenant):
         return Plan("http", "one_shot")
     if link is None and reading.near in SAME_CONVERSATION and reading.near_head is not None:
-        link = reading.near_head.link
+        link = _place(reading.near_head, places)
     return Plan("full", reason, link=link, changed=changed)
 
 
@@ -112,6 +112,11 @@ def _against(request: TurnRequest, match: Match, envelope: Envelope, places: Pla
     if _size(request) - len(request.input) + sum(map(len, match.new)) > rules.dialect.max_frame:
         return "too_large", ""
     return ("" if match.head.stored else places.reason_against(match.head)), ""
+
+
+def _place(head: Head, places: Places) -> int | None:
+    """The link that a head holds right now; one that has moved on belongs to another conversation state."""
+    return head.link if not places.reason_against(head) else None
 
 
 def _size(request: TurnRequest) -> int:

@@ -188,7 +188,19 @@ def test_a_pod_is_not_killed_before_its_drain_is_over(newest_helm: Helm, case: s
         spec = pod_spec(deployment)
         for container in [*spec["containers"], *spec.get("initContainers", [])]:
             if drain := environment(container).get("DELTAWIRE_DRAIN"):
-                assert spec["terminationGracePeriodSeconds"] >= int(drain.removesuffix("s")) + 5
+                (wait,) = re.findall(r"sleep\((\d+)\)", str(container.get("lifecycle", "sleep(0)")))
+                assert spec["terminationGracePeriodSeconds"] >= int(wait) + int(drain.removesuffix("s")) + 5
+
+
+def test_pods_behind_a_service_leave_the_endpoints_before_they_are_told_to_end(newest_helm: Helm) -> None:
+    waits = {
+        one["metadata"]["name"]: [container.get("lifecycle") for container in ours((one,))]
+        for one in of_kind(newest_helm.case("mesh"), "Deployment")
+    }
+    hook = {"preStop": {"exec": {"command": ["python", "-c", "import time; time.sleep(5)"]}}}
+    assert waits == {"rel-deltawire-gateway": [hook], "rel-deltawire-server": [hook], "rel-deltawire-example": [None]}
+    (alone,) = ours(newest_helm.case("gateway"))
+    assert "lifecycle" not in alone
 
 
 def test_disruptions_take_one_pod_at_a_time_and_never_block_a_node(newest_helm: Helm) -> None:
@@ -232,7 +244,7 @@ def test_options_become_variables_and_big_numbers_keep_their_digits(newest_helm:
     found = environment(gateway)
     assert found["DELTAWIRE_MAX_LINKS"] == "1000000"
     assert found["DELTAWIRE_LINK_MAX_AGE"] == "19m"
-    assert found["DELTAWIRE_LANES"] == "off"
+    assert found["DELTAWIRE_ONE_SHOT"] == "http"
     assert found["DELTAWIRE_UPSTREAM"] == "https://llm.example/v1"
     assert found["DELTAWIRE_LISTEN"] == "[::]:9787"
     assert gateway["image"] == f"registry.example:5000/team/deltawire@sha256:{'1' * 64}"
@@ -243,6 +255,7 @@ def test_the_servers_own_options_become_variables(newest_helm: Helm) -> None:
     assert found["upstream",] == {
         "DELTAWIRE_LISTEN": "0.0.0.0:8788",
         "DELTAWIRE_ENGINE": "sim",
+        "DELTAWIRE_DRAIN": "60s",
         "DELTAWIRE_TOKENS_PER_SECOND": "200",
         "DELTAWIRE_TOOL_TURNS": "3",
     }

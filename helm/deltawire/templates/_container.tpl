@@ -125,8 +125,17 @@ them, and does not keep a Job alive.
   value: http://127.0.0.1:{{ include "deltawire.scalar" $v.sidecar.listen.port }}/v1
 {{- end -}}
 
-{{/* Seconds: the drain, and a margin to close links and write the last spans. */}}
+{{/* The least that the pod of a sidecar needs, in seconds. */}}
 {{- define "deltawire.terminationGracePeriodSeconds" -}}
 {{- $v := .Values.deltawire | default .Values -}}
-{{- add (int64 $v.proxy.drainSeconds) (int64 $v.proxy.graceMarginSeconds) -}}
+{{- add (int64 $v.proxy.drainSeconds) (int64 $v.graceMarginSeconds) -}}
+{{- end -}}
+
+{{/* Endpoints go on routing for some seconds after a pod began to end, and a process that drains refuses new turns: so it is told later. Through
+     Python, because the `sleep` action is not on in 1.29. */}}
+{{- define "deltawire.preStop" -}}
+lifecycle:
+  preStop:
+    exec:
+      command: [python, -c, "import time; time.sleep({{ int64 . }})"]
 {{- end -}}

@@ -57,6 +57,16 @@ class RedisServer:
         if not answer.startswith(b"+OK"):
             raise RuntimeError(f"FLUSHALL was answered by {answer[:80]!r}")
 
+    def wait_for_keys(self) -> None:
+        """Return when there is anything in it."""
+        deadline = time.monotonic() + START_SECONDS
+        while (answer := self._ask(b"DBSIZE\r\n")) == b":0\r\n":
+            if time.monotonic() > deadline:
+                raise RuntimeError("nothing was written")
+            time.sleep(0.01)
+        if not answer.startswith(b":"):
+            raise RuntimeError(f"DBSIZE was answered by {answer[:80]!r}")
+
     def _begin(self) -> bool:
         settings = {"port": self.port, "bind": "127.0.0.1", "save": "", "appendonly": "no", "dir": self._folder}
         command = [str(self._binary)]

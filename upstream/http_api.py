@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 _log = structlog.get_logger("upstream")
+STARTED = web.RequestKey("started", bool)
+"""Set once an answer has begun, after which no other can be given."""
 _JSON = msgspec.json.Encoder()
 _PAGE = 20
 _MAX_PAGE = 100
@@ -91,7 +93,7 @@ class HttpApi:
             raise  # the client is gone, nobody is there to be told
         except Exception as error:
             _log.error("request_failed", error=type(error).__name__, path=request.path[:128])
-            if request.get("started"):
+            if request.get(STARTED):
                 raise
             return _error(server_error("The server had an error while processing your request."))
         finally:
@@ -119,7 +121,7 @@ class HttpApi:
 
     async def _stream(self, request: web.Request, run: Run) -> web.StreamResponse:
         reply = web.StreamResponse(headers={"content-type": sse.CONTENT_TYPE, "cache-control": "no-cache"})
-        request["started"] = True
+        request[STARTED] = True
         await reply.prepare(request)
         async with aclosing(run.events()) as events:
             async for event in events:

@@ -11,7 +11,7 @@ import structlog
 from aiohttp import WSCloseCode, WSMsgType, web
 
 from upstream.envelope_cache import EnvelopeCache, refuse
-from upstream.http_api import log_turn, now
+from upstream.http_api import STARTED, log_turn, now
 from upstream.lane import Kept, Lane
 from upstream.problems import missing
 from upstream.request import body_members
@@ -50,7 +50,7 @@ class WsApi:
         )
         if settings.features:
             socket.headers[FEATURES_HEADER] = ", ".join(settings.features)
-        request["started"] = True
+        request[STARTED] = True
         await socket.prepare(request)
         connection = Connection(socket, owner, settings, self._engine, self._admission)
         self.connections.add(connection)

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.clients
 
 CALLS = 20
+FEW = 3
 SECONDS = 180
 NOBODY = "http://127.0.0.1:9"
 CONFIG = """
@@ -58,14 +59,16 @@ class Codex:
         self._launcher = launcher
         self._folder = folder
 
-    def work(self, name: str, base_url: str, *, websockets: bool = False) -> Work:
+    def work(self, name: str, base_url: str, *, websockets: bool = False, resume: bool = False) -> Work:
+        """One `codex exec`; `resume` goes on with the session of the last one of this name, in a new process."""
         home, place = self._folder / name / "home", self._folder / name / "work"
         for folder in (home, place):
-            folder.mkdir(parents=True)
+            folder.mkdir(parents=True, exist_ok=True)
         (home / "config.toml").write_text(CONFIG.format(base_url=base_url, websockets=str(websockets).lower()))
-        options = ("--skip-git-repo-check", "--ephemeral", "--json", "--dangerously-bypass-approvals-and-sandbox")
+        action = ("exec", "resume", "--last") if resume else ("exec",)
+        options = ("--skip-git-repo-check", "--json", "--dangerously-bypass-approvals-and-sandbox")
         done = subprocess.run(
-            [fetch.node(), self._launcher, "exec", *options, "Say hello twenty times."],
+            [fetch.node(), self._launcher, *action, *options, "Say hello a few times."],
             cwd=place,
             env={
                 "PATH": os.environ["PATH"],
@@ -145,3 +148,32 @@ def test_twenty_tool_calls_travel_as_deltas_with_a_third_of_the_bytes_of_codex_o
     with capsys.disabled():
         print("\nbytes up, Codex CLI:", json.dumps(figures, indent=2))  # noqa: T201 - the figures that docs quote
     assert 3 * sent <= own.body_bytes
+
+
+def test_a_session_resumed_in_a_new_process_goes_on_by_deltas(codex: Codex, start: Start) -> None:
+    sidecar = Sidecar(start, Server(start, tool_turns=FEW).base_url)
+    first = codex.work("session", sidecar.base_url)
+    again = codex.work("session", sidecar.base_url, resume=True)
+    assert len(first.commands) == len(again.commands) == FEW
+    assert again.message.startswith(f"Done after {FEW} tool results")
+    assert sidecar.metric("deltawire_turns_total", transport="full") == 1
+    assert sidecar.metric("deltawire_turns_total", transport="delta") == 2 * FEW + 1
+
+
+def test_codex_own_websocket_mode_is_carried_through_the_sidecar(codex: Codex, start: Start) -> None:
+    server = Server(start, tool_turns=FEW)
+    sidecar = Sidecar(start, server.base_url)
+    through = codex.work("through", sidecar.base_url, websockets=True)
+    directly = codex.work("directly", server.base_url, websockets=True)
+    assert len(through.commands) == FEW
+    assert through.commands == directly.commands
+
+
+def test_codex_falls_back_to_http_at_once_where_the_upstream_has_no_websocket_mode(codex: Codex, start: Start) -> None:
+    with Relay(Server(start, tool_turns=FEW).base_url, websocket=False) as relay:
+        sidecar = Sidecar(start, relay.url)
+        work = codex.work("fallback", sidecar.base_url, websockets=True)
+        assert len(work.commands) == FEW
+        assert sidecar.metric("deltawire_turns_total", transport="http", reason="no_websocket") == FEW + 1
+        assert sidecar.metric("deltawire_turns_total") == FEW + 1
+        sidecar.command.stop()

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 _CHUNK = 1 << 16
 _HEAD_END = b"\r\n\r\n"
+_UPGRADE = re.compile(rb"\r\nupgrade: *websocket", re.IGNORECASE)
+_NOT_FOUND = b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
 _EXTENSIONS = re.compile(rb"\r\nsec-websocket-extensions:[^\r]*", re.IGNORECASE)
 JOIN_SECONDS = 10.0
 
@@ -24,15 +26,17 @@ class Relay:
 
     `head_bytes` counts the first request line and headers of each connection (a WebSocket's handshake), `body_bytes`
     whatever follows on it. With `compression=False` the offer of WebSocket compression is taken out of handshakes: it
-    was never made, and message bytes are counted as they are.
+    was never made, and message bytes are counted as they are. With `websocket=False` a handshake is answered by 404, as
+    an upstream answers that has no WebSocket mode.
     """
 
-    def __init__(self, url: str, *, compression: bool = True) -> None:
+    def __init__(self, url: str, *, compression: bool = True, websocket: bool = True) -> None:
         parts = urlsplit(url)
         assert parts.hostname is not None
         assert parts.port is not None
         self._target = (parts.hostname, parts.port)
         self._compression = compression
+        self._websocket = websocket
         self._lock = threading.Lock()
         self._sockets: list[socket.socket] = []
         self._threads: list[threading.Thread] = []
@@ -95,6 +99,10 @@ class Relay:
             if not self._compression:
                 head = _EXTENSIONS.sub(b"", head)
             self._count(len(head + end), len(rest))
+            if not self._websocket and _UPGRADE.search(head):
+                client.sendall(_NOT_FOUND)
+                client.shutdown(socket.SHUT_WR)
+                return
             server.sendall(head + end + rest)
             while chunk := client.recv(_CHUNK):
                 self._count(0, len(chunk))

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
-from aiohttp import ClientSession, web
+import pytest
+from aiohttp import ClientSession, WSServerHandshakeError, web
 from aiohttp.test_utils import TestServer
 
 from tests.support.relay import Relay
@@ -40,3 +41,13 @@ async def test_compression_is_negotiated_only_when_it_is_let_through() -> None:
                     await link.send_str("x" * 1000)
                     assert (await link.receive_str()) == "x" * 1000
                     assert (relay.body_bytes < 100) is compression
+
+
+async def test_a_relay_without_websocket_refuses_the_handshake_and_passes_everything_else() -> None:
+    async with TestServer(_app()) as server:
+        with Relay(str(server.make_url("/v1")), websocket=False) as relay:
+            async with ClientSession() as session:
+                with pytest.raises(WSServerHandshakeError, match="404"):
+                    await session.ws_connect(f"{relay.url}/echo")
+                async with session.post(f"{relay.url}/echo") as answer:
+                    assert answer.status == 405

@@ -40,7 +40,7 @@ COMPILE := uv pip compile --quiet --upgrade --universal --python-version 3.11 --
 	--custom-compile-command "make lock"
 
 lock: ## write the lock files anew (needs uv)
-	$(COMPILE) pyproject.toml -o requirements.lock
+	$(COMPILE) --extra fast pyproject.toml -o requirements.lock
 	$(COMPILE) pyproject.toml --group dev -o requirements-dev.lock
 	$(COMPILE) --group build -o requirements-build.lock
 

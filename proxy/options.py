@@ -23,6 +23,11 @@ _SIZES = {"": 1, "b": 1, "kib": 1024, "mib": 1024**2, "gib": 1024**3}
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(|ms|s|m|h)")
 _DURATIONS = {"": 1.0, "ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 _MAX_PORT = 65535
+_MAX_SIZE = 2**50
+_MAX_DURATION = 10 * 365 * 24 * 3600.0
+_ADDRESS = re.compile(r"(?:\[([^\[\]]+)\]|([^:\[\]]+)):([0-9]{1,5})")
+_MAX_DIGITS = 15
+_DIGITS = re.compile(r"[0-9]{1,15}")
 _TOKEN = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
 _MIN_SECRET = 16
 
@@ -54,39 +59,41 @@ class Option:
 
 def address(text: str) -> Address:
     """`HOST:PORT`; an IPv6 host stands in brackets."""
-    host, colon, port = text.rpartition(":")
-    host = host.removeprefix("[").removesuffix("]") if host.startswith("[") else host
-    if not colon or not host or not port.isascii() or not port.isdigit() or int(port) > _MAX_PORT:
+    match = _ADDRESS.fullmatch(text)
+    if match is None or int(match[3]) > _MAX_PORT:
         raise ValueError("HOST:PORT is needed")
-    return Address(host, int(port))
+    return Address(match[1] or match[2], int(match[3]))
 
 
 def size(text: str) -> int:
     """A number of bytes."""
     match = _SIZE.fullmatch(text.strip())
-    if match is None or int(match[1]) == 0:
+    value = int(match[1]) * _SIZES[match[2].lower()] if match is not None and len(match[1]) <= _MAX_DIGITS else 0
+    if not 0 < value <= _MAX_SIZE:
         raise ValueError("a size such as 128MiB is needed")
-    return int(match[1]) * _SIZES[match[2].lower()]
+    return value
 
 
 def duration(text: str) -> float:
     """A number of seconds."""
     match = _DURATION.fullmatch(text.strip())
-    if match is None or float(match[1]) == 0:
+    value = float(match[1]) * _DURATIONS[match[2]] if match is not None else 0.0
+    if not 0 < value <= _MAX_DURATION:
         raise ValueError("a duration such as 55m or 30s is needed")
-    return float(match[1]) * _DURATIONS[match[2]]
+    return value
 
 
 def count(text: str) -> int:
     """A positive number."""
-    if not text.isascii() or not text.isdigit() or int(text) == 0:
+    value = number(text) if _DIGITS.fullmatch(text) else 0
+    if value == 0:
         raise ValueError("a positive number is needed")
-    return int(text)
+    return value
 
 
 def number(text: str) -> int:
     """A number, zero included."""
-    if not text.isascii() or not text.isdigit():
+    if not _DIGITS.fullmatch(text):
         raise ValueError("a number is needed")
     return int(text)
 
@@ -116,12 +123,13 @@ def one_of(*values: str) -> Callable[[str], str]:
 def base_url(text: str) -> str:
     """A base URL as SDKs take it."""
     parts = urlsplit(text)
-    if parts.scheme not in {"http", "https"} or not parts.hostname or parts.query or parts.fragment:
+    shaped = text.isprintable() and " " not in text and parts.scheme in {"http", "https"} and parts.hostname
+    if not shaped or parts.query or parts.fragment:
         raise ValueError("a base URL such as https://api.openai.com/v1 is needed")
     if parts.username is not None or parts.password is not None:
         raise ValueError("credentials belong in the client's headers, not in the URL")
     _ = parts.port  # raises ValueError for a bad one
-    return text.rstrip("/")
+    return parts.geturl().rstrip("/")
 
 
 def state(text: str) -> str:
@@ -135,7 +143,10 @@ def secret(text: str) -> bytes | None:
     """Any text that is long enough; empty for none."""
     if text and len(text) < _MIN_SECRET:
         raise ValueError(f"at least {_MIN_SECRET} characters are needed")
-    return text.encode() or None
+    try:
+        return text.encode() or None
+    except UnicodeEncodeError:  # its text quotes a character
+        raise ValueError("text in UTF-8 is needed") from None
 
 
 def names(text: str) -> tuple[str, ...]:
@@ -147,11 +158,20 @@ def names(text: str) -> tuple[str, ...]:
 
 
 def words(text: str) -> tuple[str, ...]:
-    """Comma-separated words."""
-    return tuple(part.strip() for part in text.split(",") if part.strip())
+    """Comma-separated words; `none` for none, since an empty environment variable counts as unset."""
+    found = tuple(part.strip() for part in text.split(",") if part.strip())
+    return () if found == ("none",) else found
 
 
 class _Parser(argparse.ArgumentParser):
+    def parse_args(self, args: Any = None, namespace: Any = None) -> Any:
+        found, unknown = self.parse_known_args(args, namespace)
+        if unknown:
+            # Only the option's name is told: what follows a misspelled one may be a secret.
+            option = next((word.partition("=")[0] for word in unknown if word.startswith("--")), "")
+            self.error(f"there is no option {option!r}" if option else "there is a word too many")
+        return found
+
     def error(self, message: str) -> NoReturn:
         raise BadSettingError(f"{self.prog}: {message}")
 
@@ -199,7 +219,7 @@ _DRAIN = Option("drain", "30s", duration, "how long running turns may take to en
 PROXY: tuple[Option, ...] = (
     Option("listen", "127.0.0.1:8787", address, "client side"),
     Option("admin", "127.0.0.1:8790", address, "health, metrics and live page"),
-    Option("upstream", "https://api.openai.com/v1", base_url, "base URL of the upstream, as SDKs take it"),
+    Option("upstream", "https://api.openai.com/v1", base_url, "base URL of the upstream, as SDKs take it", shown=False),
     Option(
         "state", "memory", state, "memory, or redis://, rediss://, redis+sentinel://, redis+cluster://", shown=False
     ),
@@ -228,7 +248,7 @@ UPSTREAM: tuple[Option, ...] = (
     Option("tokens-per-second", "0", pace, "sim: pace of the answer in tokens per second; 0 is as fast as possible"),
     _MAX_BODY,
     Option("connection-max-age", "60m", duration, "age at which a WebSocket takes no further turn, in seconds"),
-    Option("features", "envelope", words, "extensions offered to sidecars, comma-separated; empty for none"),
+    Option("features", "envelope", words, "extensions offered to sidecars, comma-separated, or none"),
     Option("secret", "", secret, "key that reasoning items are sealed with; random by default", shown=False),
     _DRAIN,
 )

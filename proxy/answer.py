@@ -4,6 +4,7 @@ Theory. An answer moves through phases, never back:
 
     SILENT  --created, queued, in_progress-->  STARTED  --any other event-->  SPEAKING  --terminal-->  ENDED
 
+Events that are none of the response (rate limits, keep-alives) are passed on and change no phase.
 An `error` ends it from any phase. In SILENT it is a refusal: the upstream has started nothing, and the turn may be
 sent again. From STARTED on the turn runs, and nothing is ever repeated. What does not fit (another response's id, a
 lane that nobody named, an event after the end) means that the link's order is lost: `OutOfOrder`, and the link ends.
@@ -18,13 +19,34 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from wire.errors import ApiError, from_frame
-from wire.events import COMPLETED, HANDSHAKE, ITEM_DONE, TERMINAL, Event, peek, response_head, restore_previous_id
+from wire.events import (
+    COMPLETED,
+    HANDSHAKE,
+    ITEM_DONE,
+    NULL,
+    TERMINAL,
+    Event,
+    peek,
+    response_head,
+    restore_previous_id,
+)
 from wire.split import Malformed, elements, members, splice
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
 Phase = IntEnum("Phase", ["SILENT", "STARTED", "SPEAKING", "ENDED"])
+
+_MAX_NUMBER = 2**53
+"""Beyond it a JSON number is not the same to all readers (RFC 8259, 6); no figure of an answer comes near."""
+
+
+class _Named(msgspec.Struct, gc=False):
+    type: str | None = None
+    call_id: str | None = None
+
+
+_NAMED = msgspec.json.Decoder(_Named)
 
 
 class OutOfOrder(Exception):
@@ -62,14 +84,17 @@ class Answer:
         """The next frame of the link. Raises `OutOfOrder`."""
         try:
             event = peek(frame)
-        except Malformed:
+            frame.decode()  # RFC 6455, 5.6: text that is not UTF-8 fails the connection; `peek` skips what it ignores
+        except (Malformed, UnicodeDecodeError):
             raise OutOfOrder("not an event") from None
+        if not event.type.isprintable():
+            raise OutOfOrder("a type that is no name")  # it would break the lines of an event stream
         if self.phase is Phase.ENDED:
             raise OutOfOrder("an event after the end")
         if event.stream_id is not None:
             raise OutOfOrder("a lane that was not asked for")
         self.events += 1
-        if event.sequence_number is not None:
+        if event.sequence_number is not None and 0 <= event.sequence_number < _MAX_NUMBER:
             self.next_sequence = event.sequence_number + 1
         if event.type == "error":
             return self._failed(frame)
@@ -83,22 +108,22 @@ class Answer:
     def _failed(self, frame: bytes) -> Step:
         try:
             error = from_frame(msgspec.json.decode(frame, type=dict))
-        except msgspec.DecodeError:
+        except (msgspec.DecodeError, RecursionError):
             raise OutOfOrder("an error that cannot be read") from None
         self.phase, self.terminal = Phase.ENDED, "error"
         return Step("error", frame, error)
 
     def _response_event(self, frame: bytes, event: Event) -> bytes:
+        if self.phase is not Phase.SILENT and event.type == "response.created":
+            raise OutOfOrder("a second beginning")
         raw = bytes(event.response)
-        if not raw:
+        if raw in {b"", NULL}:
             if event.type in TERMINAL:
                 raise OutOfOrder("an end without a response")
             return frame
         named = response_head(event).id
         if self.response_id and named and named != self.response_id:
             raise OutOfOrder("the id of another response")
-        if self.phase is not Phase.SILENT and event.type == "response.created":
-            raise OutOfOrder("a second beginning")
         self.response_id = self.response_id or named
         shown = restore_previous_id(frame, self._shown_previous)
         if event.type in TERMINAL or event.type in HANDSHAKE:
@@ -113,8 +138,8 @@ class Answer:
         elif event.type.startswith("response."):
             self.phase = Phase.SPEAKING
         if event.type == ITEM_DONE and event.item:
-            place = event.output_index if event.output_index is not None else len(self._done)
-            self._done[place] = bytes(event.item)
+            after = max(self._done, default=-1) + 1
+            self._done[after if event.output_index is None else event.output_index] = bytes(event.item)
 
     def response(self) -> bytes:
         """The last response object seen, its output put together from its items where the upstream left it out."""
@@ -145,7 +170,10 @@ class Answer:
         raw = members(self._response).get("usage", b"") if self._response else b""
         if not raw.startswith(b"{"):
             return None, None, None
-        usage = msgspec.json.decode(raw, type=dict)
+        try:
+            usage = msgspec.json.decode(raw, type=dict)
+        except (msgspec.DecodeError, RecursionError):
+            return None, None, None
         details = usage.get("input_tokens_details")
         cached = details.get("cached_tokens") if isinstance(details, dict) else None
         return _count(usage.get("input_tokens")), _count(usage.get("output_tokens")), _count(cached)
@@ -154,13 +182,16 @@ class Answer:
         """The answered items in order, each in the forms in which the upstream sent it.
 
         A client that streamed has the item from its own event, any other from the terminal response: that form first.
+        Where the two orders tell of different items, no item has a second form.
         """
         output = self._output(members(self._response)) if self._response else []
         items = self._items()
         if len(items) != len(output):
             return [(raw,) for raw in (items if len(items) > len(output) else output)]
-        pairs = zip(items, output, strict=True) if streamed else zip(output, items, strict=True)
-        return [tuple(dict.fromkeys(pair)) for pair in pairs]
+        first, second = (items, output) if streamed else (output, items)
+        if not all(map(_same_item, items, output)):
+            return [(raw,) for raw in first]
+        return [tuple(dict.fromkeys(pair)) for pair in zip(first, second, strict=True)]
 
     def _items(self) -> list[bytes]:
         return [raw for _, raw in sorted(self._done.items())]
@@ -172,4 +203,13 @@ class Answer:
 
 
 def _count(value: object) -> int | None:
-    return value if isinstance(value, int) and not isinstance(value, bool) else None
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < _MAX_NUMBER:
+        return None
+    return value
+
+
+def _same_item(one: bytes, other: bytes) -> bool:
+    try:
+        return one == other or _NAMED.decode(one) == _NAMED.decode(other)
+    except (msgspec.DecodeError, RecursionError):
+        return False

@@ -98,7 +98,9 @@ class Pool:
     def acquire(self, tenant: bytes, want: int | None, now: float) -> Use | Dial | Exhausted:
         """A slot for a turn of this tenant, rather the one it wants."""
         mine = [slot for slot in self._slots.values() if slot.tenant == tenant and self._usable(slot, now)]
-        wanted = next((slot for slot in mine if slot.id == want), None)
+        wanted = self.get(want)
+        if wanted is not None and (wanted.tenant != tenant or wanted.state is not State.IDLE):
+            wanted = None  # its age counts where the turn is planned: a link that was young enough there is so here
         fresh = max((slot for slot in mine if slot.fresh), key=_last_used, default=None)
         nursery = [slot for slot in mine if slot.latest is not None and slot.latest.turns <= 1]
         if (slot := wanted or fresh) is not None:
@@ -149,11 +151,15 @@ class Pool:
 
     def due(self, now: float) -> list[tuple[Slot, str]]:
         """Idle slots to close now, with the cause: too old, or warm for a tenant that is no longer in use."""
+        used: dict[bytes, float] = {}
+        for slot in self._slots.values():
+            at = now if slot.state is State.BUSY else slot.last_used
+            used[slot.tenant] = max(at, used.get(slot.tenant, at))
         return [
             (slot, "retired" if slot.retire_at <= now else "idle")
             for slot in self._slots.values()
             if slot.state is State.IDLE
-            and (slot.retire_at <= now or (slot.latest is None and now - slot.last_used > SPARE_IDLE))
+            and (slot.retire_at <= now or (slot.latest is None and now - used[slot.tenant] > SPARE_IDLE))
         ]
 
     def reason_against(self, head: Head, now: float) -> str:

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterable, Callable
 
 _MAX_LAYERS = 2
+_MAX_MEMBERS = 64
+"""Members or frames in one body: each one costs a copy of what follows it, so that many empty ones would cost hours."""
 _GZIP_WINDOW = 16 + zlib.MAX_WBITS
 
 
@@ -92,7 +94,7 @@ def _too_large(limit: int) -> BodyError:
 def _zlib(window: int) -> _Decoder:
     def decoded(data: bytes, limit: int) -> bytes:
         parts: list[bytes] = []
-        while True:  # gzip may have several members (RFC 1952, 2.2)
+        for _ in range(_MAX_MEMBERS):  # gzip may have several members (RFC 1952, 2.2)
             decoder = zlib.decompressobj(window)
             try:
                 parts.append(decoder.decompress(data, limit + 1 - sum(map(len, parts))))
@@ -105,6 +107,7 @@ def _zlib(window: int) -> _Decoder:
             data = decoder.unused_data
             if not data:
                 return b"".join(parts)
+        raise _Corrupt
 
     return decoded
 
@@ -134,7 +137,7 @@ def _brotli(data: bytes, limit: int) -> bytes:
 
 def _zstd(data: bytes, limit: int) -> bytes:
     parts: list[bytes] = []
-    while data:  # one frame after another (RFC 8878, 3.1)
+    for _ in range(_MAX_MEMBERS):  # one frame after another (RFC 8878, 3.1)
         decoder = zstd.ZstdDecompressor()
         try:
             parts.append(decoder.decompress(data, max_length=limit + 1 - sum(map(len, parts))))
@@ -145,7 +148,9 @@ def _zstd(data: bytes, limit: int) -> bytes:
         if not decoder.eof:
             raise _Corrupt
         data = decoder.unused_data
-    return b"".join(parts)
+        if not data:
+            return b"".join(parts)
+    raise _Corrupt
 
 
 _DECODERS: dict[str, Callable[[bytes, int], bytes]] = {

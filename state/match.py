@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from state.digest import Keyed
 
 MAX_STEPS_BACK = 8
-"""Known prefixes that are tried, the longest first: beyond a few edits back, a full turn is as good."""
+"""Known prefixes that are tried, the longest first; beyond them everything is parsed."""
 _AFTER_PREFIX = re.compile(rb"[ \t\r\n]*(,|\Z)")
 _SPACE = b" \t\r\n"
 
@@ -63,7 +63,6 @@ class Reading:
     `count`, `base` and `prefix` describe the whole input, for the head that this turn may become; `base` is `None`
     when an item is a reference to an unknown id. `near` is why the best candidate, `near_head`, was no match, empty
     when there was none. `boundaries` are the places where a head could still be known elsewhere, the last first.
-    `unknown` are the digests of ids that nothing is known of here.
     `unknown` are the references that nothing is known of: once the index knows them, reading again may tell more.
     """
 
@@ -155,6 +154,9 @@ class Matcher:
         if reading is None:
             raise AssertionError("there is at least one known prefix")
         reading.answers |= known[0][1][0].answered
+        if not reading.matches and reading.near in _ELSEWHERE:
+            whole = self._concluded(tenant, self._items(tenant, inner[:end]) + items, 0, EMPTY, prefix)
+            reading.matches, reading.boundaries = whole.matches, whole.boundaries
         reading.matches.sort(key=lambda match: (match.lenient, len(match.new)))
         return reading
 
@@ -164,7 +166,6 @@ class Matcher:
         reading.unknown = list(
             dict.fromkeys(item.reference for item in items if item.digest is None and item.reference is not None)
         )
-        reading.unknown = [item.reference for item in items if item.digest is None and item.reference is not None]
         raws = [item.raw for item in items]
         borders = {place for place, (left, right) in enumerate(pairwise(items), 1) if left.answer and not right.answer}
         for place, item in enumerate(items, 1):
@@ -218,6 +219,9 @@ def _same(answer: AnswerItem, item: Item) -> bool:
 
 
 _NEAR_ORDER = ("reasoning_dropped", "output_reordered", "history_diverged")
+_ELSEWHERE = ("", "history_diverged")
+"""What may be an edit or a retry: a head may lie further back, known by its chain only. The other causes are habits of
+a client, and looking back would cost it a parse of everything on each turn."""
 
 
 def _near(answer: Sequence[AnswerItem], items: list[Item]) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, TypeVar
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from tests.support import fetch
 from tests.support.missing import REQUIRE_ALL, all_required, missing
@@ -13,6 +14,10 @@ from tests.support.redis import RedisServer
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator
     from pathlib import Path
+
+# Property tests are judged by what they find, never by how fast the machine is.
+settings.register_profile("deltawire", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("deltawire")
 
 _Report = TypeVar("_Report", pytest.TestReport, pytest.CollectReport)
 

@@ -7,7 +7,7 @@ import hashlib
 import os
 import secrets
 import time
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
@@ -90,7 +90,7 @@ class HttpApi:
         except web.HTTPException as error:
             return _error(_from_http(error, request), allow=error.headers.get("Allow"))
         except ConnectionError:
-            raise  # the client is gone, nobody is there to be told
+            return _error(invalid_request("The connection was lost while the request was read."))
         except Exception as error:
             _log.error("request_failed", error=type(error).__name__, path=request.path[:128])
             if request.get(STARTED):
@@ -108,25 +108,25 @@ class HttpApi:
         turn = self._admission.admit(body_members(await _body(request, self._settings.max_body)), owner)
         run = Run(turn, engine=self._engine, admission=self._admission, now=now)
         streams = turn.request.fields.stream is True
-        reply: web.StreamResponse
-        if streams:
-            reply = await self._stream(request, run)
-        else:
+        try:
+            if streams:
+                return await self._stream(request, run)
             async with aclosing(run.events()) as events:
                 async for _ in events:
                     pass
-            reply = _json(turn.answer.response)
-        log_turn("sse" if streams else "json", run, began)
-        return reply
+            return _json(turn.answer.response)
+        finally:
+            log_turn("sse" if streams else "json", run, began)
 
     async def _stream(self, request: web.Request, run: Run) -> web.StreamResponse:
         reply = web.StreamResponse(headers={"content-type": sse.CONTENT_TYPE, "cache-control": "no-cache"})
         request[STARTED] = True
         await reply.prepare(request)
-        async with aclosing(run.events()) as events:
-            async for event in events:
-                await reply.write(sse.encode(event.type, event.data))
-        await reply.write_eof()
+        with suppress(ConnectionError):  # the client has left, and nobody is there to be told
+            async with aclosing(run.events()) as events:
+                async for event in events:
+                    await reply.write(sse.encode(event.type, event.data))
+            await reply.write_eof()
         return reply
 
     async def upgrade(self, request: web.Request) -> web.StreamResponse:
@@ -202,13 +202,14 @@ def now() -> int:
 
 
 def log_turn(transport: str, run: Run, began: float) -> None:
-    """One line per turn, without content."""
+    """One line per turn, without content; also for a turn whose client left before its end."""
     turn = run.turn
+    status = turn.answer.status
     _log.info(
         "turn",
         transport=transport,
         response_id=turn.answer.id,
-        status=turn.answer.status,
+        status="abandoned" if status == "in_progress" else status,
         model=turn.request.model[:128],
         continued=turn.request.fields.previous_response_id is not None,
         input_tokens=turn.input_tokens,

@@ -85,11 +85,8 @@ class Connection:
         expiry = loop.call_later(self._settings.connection_max_age, self._expire)
         worker = spawn(self._work(), name="upstream-lane")
         try:
-            async for message in self._socket:
-                if message.type is WSMsgType.TEXT:
-                    await self._received(message.data)
-                elif message.type is WSMsgType.BINARY:
-                    await self._send(invalid_request("Only text frames are understood.").ws_frame())
+            with suppress(ConnectionError):
+                await self._read()
         finally:
             expiry.cancel()
             worker.cancel()
@@ -104,6 +101,13 @@ class Connection:
     def _expire(self) -> None:
         self._expired = True
         self._wake.set()
+
+    async def _read(self) -> None:
+        async for message in self._socket:
+            if message.type is WSMsgType.TEXT:
+                await self._received(message.data)
+            elif message.type is WSMsgType.BINARY:
+                await self._send(invalid_request("Only text frames are understood.").ws_frame())
 
     async def _received(self, data: bytes | str) -> None:
         frame = data if isinstance(data, bytes) else data.encode()
@@ -160,10 +164,12 @@ class Connection:
         began = time.monotonic()
         turn = self._admission.admit(members, self._owner, self._lane)
         run = Run(turn, engine=self._engine, admission=self._admission, now=now)
-        async with aclosing(run.events()) as events:
-            async for event in events:
-                await self._send(event.data)
-        log_turn("websocket", run, began)
+        try:
+            async with aclosing(run.events()) as events:
+                async for event in events:
+                    await self._send(event.data)
+        finally:
+            log_turn("websocket", run, began)
         return run.kept
 
     async def _send(self, data: bytes) -> None:

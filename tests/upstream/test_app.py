@@ -6,7 +6,7 @@ import json
 import aiohttp
 import pytest
 
-from tests.upstream.helpers import TERMINAL, answer_of, turn
+from tests.upstream.helpers import answer_of, turn
 from upstream.app import start
 from upstream.settings import UpstreamSettings
 from wire.sse import Parser
@@ -64,7 +64,7 @@ async def test_closing_lets_running_answers_end_and_takes_nothing_new(http: aioh
 
 
 async def test_a_kept_connection_gets_503_while_the_server_closes(http: aiohttp.ClientSession) -> None:
-    server = await start(UpstreamSettings(port=0, drain_seconds=60, tokens_per_second=100))
+    server = await start(UpstreamSettings(port=0, drain_seconds=60, tokens_per_second=0.01))
     socket = await http.ws_connect(f"{server.url}/v1/responses")
     async with http.get(f"{server.url}/healthz") as answer:
         await answer.read()
@@ -77,7 +77,6 @@ async def test_a_kept_connection_gets_503_while_the_server_closes(http: aiohttp.
 
     assert (answer.status, body["error"]["code"]) == (503, "service_unavailable")
     assert answer.headers["connection"] == "close"
-    assert (await answer_of(socket))[-1]["type"] in TERMINAL
     await socket.close()
     await asyncio.wait_for(closing, 10)
 

@@ -9,6 +9,7 @@ import brotli
 import pytest
 from openai.types.responses import Response
 from openresponses_types.types import ResponseResource
+from structlog.testing import capture_logs
 
 from tests.upstream.helpers import check_events, post, stream, without_ids
 from upstream.app import Running, start
@@ -205,3 +206,29 @@ async def test_a_client_that_leaves_ends_the_generation(http: aiohttp.ClientSess
         await asyncio.wait_for(server._http.idle.wait(), 10)
     finally:
         await server.close()
+
+
+async def test_each_turn_is_one_line_of_the_log_without_content(server: Running, http: aiohttp.ClientSession) -> None:
+    with capture_logs() as logs:
+        await post(http, server.url, model="m", input="secret", instructions="secret")
+        await stream(http, server.url, model="m", input="secret")
+
+    assert [(line["event"], line["transport"], line["status"]) for line in logs] == [
+        ("turn", "json", "completed"),
+        ("turn", "sse", "completed"),
+    ]
+    assert "secret" not in str(logs)
+
+
+async def test_a_turn_whose_client_left_is_logged_as_abandoned(http: aiohttp.ClientSession) -> None:
+    server = await start(UpstreamSettings(port=0, tokens_per_second=0.01))
+    with capture_logs() as logs:
+        async with http.post(
+            f"{server.url}/v1/responses", json={"model": "m", "input": "hi", "stream": True}
+        ) as answer:
+            await answer.content.readline()
+            answer.close()
+        await asyncio.wait_for(server._http.idle.wait(), 10)
+        await server.close()
+
+    assert [line["status"] for line in logs] == ["abandoned"]

@@ -179,8 +179,8 @@ async def test_a_frame_beyond_the_limit_ends_the_connection_with_1009(http: aioh
         await server.close()
 
 
-async def test_too_many_waiting_frames_are_refused_and_the_others_answered(http: aiohttp.ClientSession) -> None:
-    server = await start(UpstreamSettings(port=0, queue_frames=1, tokens_per_second=200))
+async def test_one_frame_more_than_may_wait_is_refused(http: aiohttp.ClientSession) -> None:
+    server = await start(UpstreamSettings(port=0, queue_frames=1, tokens_per_second=0.01))
     try:
         async with http.ws_connect(f"{server.url}/v1/responses") as socket:
             await socket.send_str('{"type":"response.create","model":"m","input":"1"}')
@@ -190,22 +190,32 @@ async def test_too_many_waiting_frames_are_refused_and_the_others_answered(http:
             seen = [await socket.receive_json(timeout=10)]
             while seen[-1]["type"] != "error":
                 seen.append(await socket.receive_json(timeout=10))
-            assert seen[-1]["status"] == 429
-            assert (await answer_of(socket))[-1]["type"] == "response.completed"
-            assert (await answer_of(socket))[-1]["type"] == "response.completed"
+            assert (seen[-1]["status"], seen[-1]["error"]["code"]) == (429, "too_many_requests")
     finally:
         await server.close()
 
 
-async def test_a_connection_that_is_old_says_so_and_closes(http: aiohttp.ClientSession) -> None:
-    server = await start(UpstreamSettings(port=0, connection_max_age=0.2, tokens_per_second=60))
+async def test_a_connection_that_is_old_ends_its_turn_says_so_and_closes(http: aiohttp.ClientSession) -> None:
+    server = await start(UpstreamSettings(port=0, tokens_per_second=200))
     try:
         async with http.ws_connect(f"{server.url}/v1/responses") as socket:
             await socket.send_str('{"type":"response.create","model":"m","input":"1"}')
+            assert (await socket.receive_json(timeout=10))["type"] == "response.created"
+            next(iter(server._ws.connections))._expire()
             assert (await answer_of(socket))[-1]["type"] == "response.completed"
             frame = await _error(socket)
             assert frame["error"]["code"] == "websocket_connection_limit_reached"
+            assert "(60 minutes)" in frame["error"]["message"]
             assert (await socket.receive(timeout=10)).type is aiohttp.WSMsgType.CLOSE
+    finally:
+        await server.close()
+
+
+async def test_the_age_is_counted_from_the_handshake(http: aiohttp.ClientSession) -> None:
+    server = await start(UpstreamSettings(port=0, connection_max_age=0.01))
+    try:
+        async with http.ws_connect(f"{server.url}/v1/responses") as socket:
+            assert (await _error(socket))["error"]["code"] == "websocket_connection_limit_reached"
     finally:
         await server.close()
 

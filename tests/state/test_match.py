@@ -254,18 +254,18 @@ def test_an_input_that_is_no_array_of_objects_and_no_string_is_malformed(sent: b
 
 def test_white_space_around_the_known_prefix_never_hides_a_head() -> None:
     proxy = Proxy()
-    head = proxy.turn(b"[\n " + raw([A])[1:-1] + b" \n]", [B])
+    head = proxy.turn(b"[\n " + raw([A])[1:-1] + b" \r\n\t]", [B])
+    assert head.prefix is not None
+    assert head.prefix.length == len(raw([A]))
     assert found(proxy.read(b"[\n " + raw([A, bare(B), C])[1:-1] + b"\t]")) == [(head, [C])]
 
 
 def test_a_known_prefix_that_goes_on_within_an_item_is_none() -> None:
     proxy = Proxy()
-    index = proxy.index
     proxy.turn([A], [B])
-    longer = raw([A])[:-1] + b"1]"
-    assert index.lengths(ONE) == [len(raw([A])) - 2]
+    assert proxy.index.lengths(ONE) == [len(raw([A])) - 2]
     with pytest.raises(Malformed):
-        proxy.read(longer)
+        proxy.read(raw([A])[:-1] + b" " + raw([bare(B)])[1:])
 
 
 def test_a_reserialised_history_is_found_by_its_chain() -> None:
@@ -285,6 +285,13 @@ def test_either_form_of_an_item_that_was_sent_twice_is_its_echo(echo: str) -> No
     spaced = b"[ " + raw([A, bare(thought(echo)), C])[1:]
     assert found(proxy.read(spaced)) == [(head, [C])]
     assert proxy.read([A, bare(thought("e3")), C]).matches == []
+
+
+def test_of_several_items_that_were_sent_twice_each_may_come_back_in_either_form() -> None:
+    proxy = Proxy()
+    head = proxy.turn([A], [thought("e1", "rs_1"), thought("e2", "rs_2")], thought("E1", "rs_1"), thought("E2", "rs_2"))
+    for one, two in (("e1", "e2"), ("e1", "E2"), ("E1", "e2"), ("E1", "E2")):
+        assert found(proxy.read([A, bare(thought(one)), bare(thought(two)), C])) == [(head, [C])]
 
 
 def test_a_reference_stands_for_the_item_that_it_names() -> None:
@@ -368,6 +375,13 @@ def test_lenient_prefers_the_exact_echo() -> None:
     reading = proxy.read([A, bare(B), C])
     assert [match.lenient for match in reading.matches] == [False, True]
     assert reading.matches[0].head is exact
+
+
+def test_lenient_prefers_the_exact_echo_also_further_back() -> None:
+    proxy = Proxy(lenient=True)
+    exact, loose = proxy.turn([A], [B]), proxy.turn([A], [thought("e"), B])
+    proxy.turn([A, bare(B), C], [said("never echoed")])
+    assert [match.head for match in proxy.read([A, bare(B), C, user("d")]).matches] == [exact, loose]
 
 
 @given(st.data())

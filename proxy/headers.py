@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Collection, Iterable, Mapping
+
+_NAME = re.compile(r"[A-Za-z0-9_-]+")
 
 CREDENTIALS = ("authorization", "api-key", "x-api-key", "chatgpt-account-id")
 IDENTITY = (*CREDENTIALS, "openai-organization", "openai-project", "openai-beta")
@@ -37,6 +40,8 @@ def tenant_parts(upstream: str, headers: Mapping[str, str], forwarded: Iterable[
     parts = [upstream.encode()]
     for name in (*IDENTITY, *sorted(forwarded)):
         value = headers.get(name)
+        # The name as well: sidecars that share heads may forward different headers.
+        parts.append(name.encode())
         parts.append(b"-" if value is None else b"+" + value.encode("utf-8", "surrogateescape"))
     return parts
 
@@ -46,14 +51,16 @@ def for_handshake(headers: Mapping[str, str], forwarded: Iterable[str]) -> dict[
     return {name: headers[name] for name in (*IDENTITY, "user-agent", *forwarded) if name in headers}
 
 
-def through(headers: Iterable[tuple[str, str]], connection: str = "") -> list[tuple[str, str]]:
+def through(headers: Collection[tuple[str, str]]) -> list[tuple[str, str]]:
     """End-to-end headers of a message, order and case kept; our own control headers are not taken from outside."""
-    named = {token.strip().lower() for token in connection.split(",")} if connection else set()
-    dropped = HOP_BY_HOP | named | {"host"}
+    dropped = HOP_BY_HOP | {"host", "content-length"}
+    for name, value in headers:
+        if name.lower() == "connection":
+            dropped |= {token.strip().lower() for token in value.split(",")}
     return [
         (name, value)
         for name, value in headers
-        if (low := name.lower()) not in dropped and not low.startswith(OWN_PREFIX) and low != "content-length"
+        if (low := name.lower()) not in dropped and not low.startswith(OWN_PREFIX)
     ]
 
 
@@ -65,7 +72,7 @@ def of_error(headers: Mapping[str, str]) -> dict[str, str]:
         if name not in HOP_BY_HOP
         and name not in _ERROR_HEADERS_DROPPED
         and not name.startswith(OWN_PREFIX)
-        and "\r" not in value
-        and "\n" not in value
-        and name.replace("-", "").replace("_", "").isalnum()
+        and _NAME.fullmatch(name)
+        and value.isascii()
+        and value.isprintable()
     }

@@ -71,7 +71,7 @@ class PassThrough:
         *,
         marked: bool,
     ) -> web.StreamResponse:
-        headers = through(request.headers.items(), request.headers.get("connection", ""))
+        headers = through(request.headers.items())
         if request.content_length is not None and body is not None:
             headers.append(("content-length", str(request.content_length)))
         try:
@@ -102,7 +102,7 @@ class PassThrough:
     ) -> web.StreamResponse:
         record.status = upstream.status
         response = web.StreamResponse(status=upstream.status, reason=upstream.reason)
-        for name, value in through(upstream.headers.items(), upstream.headers.get("connection", "")):
+        for name, value in through(upstream.headers.items()):
             response.headers.add(name, value)
         if upstream.content_length is not None:
             response.content_length = upstream.content_length

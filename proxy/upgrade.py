@@ -40,7 +40,7 @@ async def carry(
         url += "?" + request.query_string
     headers = [
         (name, value)
-        for name, value in through(request.headers.items(), request.headers.get("connection", ""))
+        for name, value in through(request.headers.items())
         if not name.lower().startswith(_PER_CONNECTION)
     ]
     offered = [part.strip() for part in request.headers.get("sec-websocket-protocol", "").split(",") if part.strip()]
@@ -79,7 +79,7 @@ async def _carried(request: web.Request, far: aiohttp.ClientWebSocketResponse[bo
         compress=False,
     )
     answered = far._response.headers  # noqa: SLF001 - there is no public way to the 101 answer
-    for name, value in through(answered.items(), answered.get("connection", "")):
+    for name, value in through(answered.items()):
         if not name.lower().startswith(_PER_CONNECTION):
             near.headers.add(name, value)
     await near.prepare(request)

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 TURN_PATHS = ("/v1/responses", "/responses")
 _MAINTENANCE = 5.0
 _MAX_LINE = 64 * 1024
+_CLIENT_GONE = 499
 _log = structlog.get_logger("deltawire.proxy")
 
 
@@ -150,16 +151,19 @@ class Sidecar:
                 )
             return await self._services.http.forward(request, client, record)
         except (ConnectionResetError, aiohttp.ClientConnectionResetError):
-            return web.Response(status=499)
+            return web.Response(status=_CLIENT_GONE)
 
     async def _turn(self, request: web.Request, client: ClientSide, record: TurnRecord) -> web.StreamResponse:
         started = monotonic()
         span = self._tracing.start(request.headers.get("traceparent"), request.headers.get("tracestate"))
         try:
             return await turn.serve(self._services, request, client, record)
-        except (asyncio.CancelledError, ConnectionResetError, aiohttp.ClientConnectionResetError):
+        except asyncio.CancelledError:
             record.client_gone = True
             raise
+        except (ConnectionResetError, aiohttp.ClientConnectionResetError):
+            record.client_gone = True
+            return web.Response(status=_CLIENT_GONE)  # nobody reads it, and nobody needs a traceback
         except Exception:
             _log.exception("turn failed", request=record.request_id)
             record.error = "internal"

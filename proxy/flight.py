@@ -97,7 +97,7 @@ class Flight:
         try:
             await link.send(out)
         except LinkEnded as ended:
-            return await self._not_sent(ended, may_retry=may_retry)
+            return await self._not_sent(ended, head, may_retry=may_retry)
         self._note_sent(link, plan, len(out))
         request, settings = self._facts.request, self._services.settings
         answer = Answer(request.members.get("previous_response_id", b"null"))
@@ -114,6 +114,8 @@ class Flight:
         ).run()
         if isinstance(outcome, Refusal):
             self._refused(link, outcome)
+        elif self._held is not None:
+            self._lost(head)
         return outcome
 
     def _frame(self, link: Link, plan: Plan) -> bytes:
@@ -122,8 +124,9 @@ class Flight:
             return frame.full(members, link.sent)
         return frame.delta(members, plan.match.head.response_id, plan.match.new, link.sent)
 
-    async def _not_sent(self, ended: LinkEnded, *, may_retry: bool) -> web.StreamResponse | Refusal:
+    async def _not_sent(self, ended: LinkEnded, head: Head | None, *, may_retry: bool) -> web.StreamResponse | Refusal:
         if ended.written:
+            self._lost(head)
             return await lost(self._client, self._record)
         if may_retry:
             return NOT_WRITTEN
@@ -167,6 +170,11 @@ class Flight:
             memory.drop(head)
         self._services.links.release(link, latest)
         self._held = None
+
+    def _lost(self, head: Head | None) -> None:
+        """The link died with the turn on it: the client's own retry shall not depend on what the upstream kept."""
+        if head is not None:
+            self._services.memory.drop(head)
 
     def _refused(self, link: Link, refusal: Refusal) -> None:
         if refusal.ends_link:

@@ -69,6 +69,7 @@ class Relay:
         while True:
             frame = self._link.arrived()
             if frame is not None:
+                silent = self._answer.phase is Phase.SILENT
                 try:
                     step = self._answer.take(frame)
                 except OutOfOrder:
@@ -78,7 +79,7 @@ class Relay:
                     self._record.first_event_s = monotonic() - self._written
                     if not self._client.opened:
                         deadline = monotonic() + self._timing.hold
-                done = await self._step(step)
+                done = await self._step(step, silent=silent)
                 if done is not None:
                     return done
                 continue
@@ -94,12 +95,12 @@ class Relay:
             except LinkEnded:
                 return await self._lost()
 
-    async def _step(self, step: Step) -> web.StreamResponse | Refusal | None:
-        """Pass one event on; the outcome when it was the last."""
+    async def _step(self, step: Step, *, silent: bool) -> web.StreamResponse | Refusal | None:
+        """Pass one event on; the outcome when it was the last. `silent`: the turn had not begun before it."""
         if self._answer.phase is Phase.ENDED:
             self._on_end()
         if step.error is not None:
-            return await self._failed(step.error)
+            return await self._failed(step.error, silent=silent)
         if not self._streamed:
             return await self._client.json(self._answer.response()) if self._answer.phase is Phase.ENDED else None
         self._pending.append(sse.encode(step.type, step.frame))
@@ -110,9 +111,9 @@ class Relay:
             return await self._client.end()
         return None
 
-    async def _failed(self, error: ApiError) -> web.StreamResponse | Refusal:
+    async def _failed(self, error: ApiError, *, silent: bool) -> web.StreamResponse | Refusal:
         self._record.upstream_error = error.code or error.type
-        if self._answer.events == 1 and not self._client.opened and self._may_retry:
+        if silent and not self._client.opened and self._may_retry:
             found = refusal(error, chained=self._chained)
             if found is not None:
                 return found

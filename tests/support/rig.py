@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import json
+import ssl
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from functools import cache
 from typing import TYPE_CHECKING, Any
+from unittest.mock import patch
 
 import aiohttp
 from prometheus_client.parser import text_string_to_metric_families
 
 from proxy import app
+from proxy.recovery import refusal
 from proxy.settings import Address, ProxySettings
 from tests.support.responses import user
 from upstream.scripted import ScriptedUpstream, check_context
@@ -30,6 +34,8 @@ KEY = "sk-one"
 PATIENCE = 30.0
 """Seconds after which a test that waits for what never comes ends; nothing else depends on it."""
 _LONG = 3600.0
+_TLS = cache(ssl.create_default_context)
+"""One context for all: reading the certificates is most of the time that a start takes."""
 _LOOPBACK = Address("127.0.0.1", 0)
 
 
@@ -153,14 +159,16 @@ class Rig:
 
     def check(self) -> None:
         """Nothing is lost, added or doubled: what the upstream rebuilt is what was sent, once each."""
-        expected = {
-            number: body
-            for number, body in sorted(self.bodies.items())
-            if number not in self.unserved or self.turns_of(number)
-        }
-        turns = sorted(self.up.turns, key=lambda turn: (_number(turn), turn.number))
-        assert [str(found) for found in check_context(turns, list(expected.values()))] == []
-        assert self.up.violations == []
+        wrong = []
+        for number, body in self.bodies.items():
+            turns = self.turns_of(number)
+            while len(turns) > 1 and _refused(turns[0]):
+                del turns[0]
+            if turns or number not in self.unserved:
+                wrong += [f"body {number} {found.path}: {found.reason}" for found in check_context(turns, [body])]
+        wrong += [f"turn {turn.number} is of no body" for turn in self.up.turns if _number(turn) not in self.bodies]
+        if wrong or self.up.violations:
+            raise AssertionError("; ".join([*wrong, *self.up.violations]))
 
     async def quiet(self) -> None:
         """Wait until no handler and no dial runs any more."""
@@ -184,6 +192,15 @@ class Rig:
 
 def _number(turn: Turn) -> int:
     return int(json.loads(turn.members.get("metadata", b"{}")).get("n", 0)) if turn.members else 0
+
+
+def _refused(turn: Turn) -> bool:
+    """Whether the turn was refused in a way that may be answered by the same turn in full."""
+    return (
+        turn.outcome == "refused"
+        and turn.error is not None
+        and refusal(turn.error, chained=turn.parent != "") is not None
+    )
 
 
 class Talk:
@@ -247,7 +264,8 @@ async def rigged(
         # Connections are not kept: a client that leaves, and one that comes, are then visible to the sidecar.
         aiohttp.ClientSession(connector=aiohttp.TCPConnector(force_close=True), auto_decompress=False) as session,
     ):
-        running = await app.start(settings(changes.pop("url", up.url), **changes))
+        with patch.object(ssl, "create_default_context", _TLS):
+            running = await app.start(settings(changes.pop("url", up.url), **changes))
         rig = Rig(up, running, session)
         try:
             yield rig

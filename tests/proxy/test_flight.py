@@ -1,0 +1,388 @@
+"""A turn over a link: what is sent again, what is not, what is remembered, and what a client leaves behind."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from contextlib import suppress
+from typing import Any
+
+import pytest
+
+from tests.support.responses import user
+from tests.support.rig import Rig, Talk, rigged, until
+from upstream.scripted import Accept, Play, Turn, message, reasoning
+from upstream.scripted.faults import (
+    Big,
+    CloseAfter,
+    ErrorAfter,
+    ErrorFirst,
+    Failed,
+    Fault,
+    Hold,
+    Incomplete,
+    RefuseUpgrade,
+    Silence,
+    Stray,
+)
+from wire.errors import ApiError, connection_limit, previous_not_found, server_error
+
+FIRST = ("full", "first_turn")
+DELTA = ("delta", None)
+FORGOT = ("full", "upstream_forgot")
+VARIANTS = [
+    ErrorFirst(previous_not_found("resp_000001")),
+    ErrorFirst(previous_not_found("resp_000001"), "no_status"),
+    ErrorFirst(previous_not_found("resp_000001"), "flat"),
+    ErrorFirst(ApiError(404, "gone", code="previous_response_not_found")),
+    ErrorFirst(ApiError(400, "Invalid previous_response_id.")),
+    ErrorFirst(ApiError(400, "unknown", param="previous_response_id")),
+    ErrorFirst(ApiError(400, "Previous response with id 'resp_000001' not found.")),
+]
+
+
+def on(number: int, *faults: Fault) -> Any:
+    """A script whose turn of that number has faults, and no other."""
+    return lambda turn: Play(items=[message(f"answer {turn.number}")], faults=faults if turn.number == number else ())
+
+
+@pytest.mark.parametrize("stream", [True, False])
+@pytest.mark.parametrize("fault", VARIANTS, ids=range(len(VARIANTS)))
+async def test_a_forgotten_response_is_answered_by_the_whole_turn_once_and_the_client_sees_nothing_of_it(
+    *, fault: Fault, stream: bool
+) -> None:
+    async with rigged(on(2, fault)) as rig:
+        talk = Talk(rig, stream=stream)
+        await talk.say("a")
+        got = await talk.say("b")
+        assert (got.status, got.way) == (200, FORGOT)
+        assert b"previous response" not in got.raw.lower()
+        assert [turn.parent for turn in rig.up.turns] == ["", "resp_000001", ""]
+        assert (await talk.say("c")).way == DELTA
+        assert talk.ways == [FIRST, FORGOT, DELTA]
+        value = await rig.metrics()
+        assert value("deltawire_retries_total", cause="previous_response_not_found") == 1
+        assert value("deltawire_retries_total") == 1
+        assert rig.running.sidecar.recent.newest()[1]["retries"] == ["previous_response_not_found"]
+
+
+async def test_a_refusal_after_a_keep_alive_event_still_comes_before_the_turn() -> None:
+    async with rigged(on(2, VARIANTS[0], Stray(b'{"type":"codex.rate_limits"}', 0))) as rig:
+        talk = Talk(rig)
+        await talk.say("a")
+        assert (await talk.say("b")).way == FORGOT
+
+
+async def test_a_forgotten_response_is_not_tried_again_after_the_turn_began() -> None:
+    async with rigged(on(2, ErrorAfter(previous_not_found("resp_000001"), 1))) as rig:
+        talk = Talk(rig)
+        await talk.say("a")
+        got = await talk.say("b")
+        assert got.status == 400
+        assert len(rig.up.turns) == 2
+
+
+async def test_the_same_words_about_a_turn_that_named_no_response_are_passed_on() -> None:
+    async with rigged(on(1, VARIANTS[0])) as rig:
+        rig.checked = False  # the checker takes the refusal for the first of two tries
+        got = await Talk(rig).say("a")
+        assert (got.status, got.fault["code"]) == (400, "previous_response_not_found")
+        assert len(rig.up.turns) == 1
+
+
+@pytest.mark.parametrize("close", [None, 1000])
+@pytest.mark.parametrize("number", [1, 2])
+async def test_the_limit_of_a_connection_is_answered_by_the_whole_turn_on_another(
+    number: int, close: int | None
+) -> None:
+    async with rigged(on(number, ErrorFirst(connection_limit(60), close=close))) as rig:
+        talk = Talk(rig, store=False)
+        for text in ("a", "b", "c")[: number + 1]:
+            assert (await talk.say(text)).status == 200
+        assert talk.ways[number - 1] == (FIRST if number == 1 else ("full", "link_retired"))
+        assert talk.ways[-1] == DELTA
+        refused, again = rig.up.turns[number - 1 : number + 1]
+        assert refused.connection != again.connection
+        assert again.parent == ""
+        value = await rig.metrics()
+        assert value("deltawire_retries_total", cause="websocket_connection_limit_reached") == 1
+        assert value("deltawire_link_ends_total") == 1
+
+
+async def test_one_retry_is_all_that_a_turn_gets() -> None:
+    limit = ErrorFirst(connection_limit(60))
+
+    def script(turn: Turn) -> Play:
+        return Play(items=[message("m")], faults=[limit] if turn.number in {1, 2} else ())
+
+    async with rigged(script) as rig:
+        rig.checked = False  # the checker takes each refusal for the first of two tries
+        talk = Talk(rig)
+        got = await talk.say("a")
+        assert (got.status, got.fault["code"]) == (400, "websocket_connection_limit_reached")
+        assert len(rig.up.turns) == 2
+        assert (await talk.send()).status == 200
+
+
+@pytest.mark.parametrize("store", [True, False])
+@pytest.mark.parametrize(
+    "fault",
+    [
+        Incomplete(),
+        Failed(),
+        ErrorFirst(server_error("boom")),
+        ErrorAfter(server_error("boom"), 5),
+        CloseAfter(0),
+        CloseAfter(5, 1011),
+        CloseAfter(1, 1000),
+    ],
+    ids=repr,
+)
+async def test_only_a_completed_answer_is_continued_and_any_other_makes_the_next_turn_full(
+    fault: Fault, *, store: bool
+) -> None:
+    async with rigged(on(2, fault)) as rig:
+        talk = Talk(rig, store=store)
+        await talk.say("a")
+        await talk.say("b")
+        assert rig.heads == []
+        assert (await talk.send()).way[0] == "full"
+        assert len(rig.up.turns) == 3
+        await talk.say("c")
+        assert (await talk.say("d")).way == DELTA
+
+
+async def test_an_incomplete_answer_that_is_echoed_is_not_continued() -> None:
+    async with rigged(on(2, Incomplete())) as rig:
+        talk = Talk(rig)
+        await talk.say("a")
+        got = await talk.say("b")
+        talk.history += got.response["output"]
+        assert (await talk.say("c")).way == ("full", "unknown_head")
+
+
+async def test_an_answer_without_items_is_not_continued() -> None:
+    async with rigged(lambda _: Play(items=[])) as rig:
+        talk = Talk(rig)
+        await talk.say("a")
+        assert rig.heads == []
+        assert (await talk.say("b")).way[0] == "full"
+
+
+async def test_after_an_error_on_a_link_the_link_itself_goes_on() -> None:
+    async with rigged(on(1, ErrorFirst(server_error("boom")))) as rig:
+        talk = Talk(rig)
+        assert (await talk.say("a")).status == 500
+        assert (await talk.send()).status == 200
+        assert {turn.connection for turn in rig.up.turns} == {1}
+
+
+async def test_a_second_turn_on_a_busy_state_goes_whole_over_its_own_link() -> None:
+    gate = asyncio.Event()
+    async with rigged(on(2, Hold(gate, 4))) as rig:
+        talk = Talk(rig, store=False)
+        await talk.say("a")
+        await rig.spare()
+        talk.history.append(user("b"))
+        first = asyncio.ensure_future(talk.send())
+        await rig.up.until(lambda: len(rig.up.turns) == 2)
+        second = await talk.send()
+        assert second.way == ("full", "head_busy")
+        assert not first.done()
+        gate.set()
+        assert (await first).way == DELTA
+        assert {turn.connection for turn in rig.up.turns} == {1, 2}
+
+
+async def test_a_second_turn_on_a_busy_stored_state_is_a_delta_over_its_own_link() -> None:
+    gate = asyncio.Event()
+    async with rigged(on(2, Hold(gate, 4))) as rig:
+        talk = Talk(rig)
+        await talk.say("a")
+        talk.history.append(user("b"))
+        first = asyncio.ensure_future(talk.send())
+        await rig.up.until(lambda: len(rig.up.turns) == 2)
+        assert (await talk.send()).way == DELTA
+        gate.set()
+        assert (await first).way == DELTA
+        assert rig.up.turns[1].connection != rig.up.turns[2].connection
+
+
+async def leave(rig: Rig, body: bytes) -> None:
+    """POST a body, and go away when the upstream has it and has played all that it plays."""
+    asking = asyncio.ensure_future(rig.post(body))
+    await rig.up.until(lambda: bool(rig.up.turns) and rig.up.turns[-1].raw.endswith(body[-30:]))
+    turn = rig.up.turns[-1]
+    expected = {"silent": 0, "held": 2, "speaking": 5}
+    count = expected.get(turn.members["user"].decode().strip('"'), 0)
+    await rig.up.until(lambda: turn.events_sent == count)
+    asking.cancel()
+    with suppress(asyncio.CancelledError):
+        await asking
+
+
+@pytest.mark.parametrize("store", [True, False])
+@pytest.mark.parametrize("stream", [True, False])
+@pytest.mark.parametrize(("phase", "after"), [("silent", 0), ("held", 2), ("speaking", 5)])
+async def test_a_client_that_leaves_ends_its_link_and_leaves_nothing_else_behind(
+    phase: str, after: int, *, stream: bool, store: bool
+) -> None:
+    async with rigged(on(2, Silence(after))) as rig:
+        talk = Talk(rig, stream=stream, store=store)
+        await talk.say("a")
+        talk.history.append(user("b"))
+        talk.envelope["user"] = phase
+        await leave(rig, talk.body())
+        ended = rig.up.connections[rig.up.turns[-1].connection - 1]
+        await ended.closed.wait()
+        await rig.quiet()
+        assert all(head.leases == 0 for head in rig.heads)
+        value = await rig.metrics()
+        assert value("deltawire_clients_gone_total") == 1
+        assert value("deltawire_links", state="busy") == 0
+        assert value("deltawire_link_ends_total", cause="client_gone") == 1
+        talk.history[-1] = user("something else")
+        assert (await talk.send()).status == 200
+        assert rig.up.turns[-1].connection != ended.number
+        assert rig.up.turns[-1].parent == ("resp_000001" if store else "")
+
+
+async def test_a_client_that_leaves_while_a_link_is_dialled_leaves_no_slot_behind() -> None:
+    came, gone = asyncio.Event(), asyncio.Event()
+
+    async def never(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        came.set()
+        while await reader.read(1000):
+            pass
+        writer.close()
+        gone.set()
+
+    async with await asyncio.start_server(never, "127.0.0.1", 0) as server:
+        port = server.sockets[0].getsockname()[1]
+        async with rigged(url=f"http://127.0.0.1:{port}/v1") as rig:
+            rig.checked = False
+            asking = asyncio.ensure_future(rig.post(rig.body([user("a")])))
+            await came.wait()
+            assert rig.states == ["DIALING"]
+            asking.cancel()
+            await gone.wait()
+            await rig.quiet()
+            assert rig.states == []
+            assert (await rig.metrics())("deltawire_clients_gone_total") == 1
+
+
+async def test_a_client_that_leaves_while_the_end_is_written_costs_neither_the_link_nor_the_state() -> None:
+    async with rigged(on(1, Big(16 * 2**20))) as rig:
+        talk = Talk(rig, store=False)
+        talk.history.append(user("a"))
+        async with rig.open(talk.body()) as got:
+            await got.content.readany()
+            await until(lambda: bool(rig.heads))
+        await until(lambda: not rig.running.sidecar._active)
+        assert (await rig.metrics())("deltawire_clients_gone_total") == 1
+        assert rig.links.pool.counts()["idle"] == 2
+        talk.history += rig.up.turns[0].output[0].value, user("b")
+        assert (await talk.send()).way == DELTA
+
+
+async def test_while_the_end_is_written_to_one_client_another_uses_the_link_undisturbed() -> None:
+    gate = asyncio.Event()
+
+    def script(turn: Turn) -> Play:
+        faults: list[Fault] = [Big(16 * 2**20)] if turn.number == 1 else [Hold(gate, 5)]
+        return Play(items=[message("m")], faults=faults)
+
+    async with rigged(script) as rig:
+        slow = Talk(rig, store=False)
+        slow.history.append(user("a"))
+        async with rig.open(slow.body()) as got:
+            await got.content.readany()
+            await until(lambda: bool(rig.heads))
+            slow.history += rig.up.turns[0].output[0].value, user("b")
+            asking = asyncio.ensure_future(slow.send())
+            await rig.up.until(lambda: len(rig.up.turns) == 2 and rig.up.turns[1].events_sent == 5)
+            assert rig.up.turns[1].connection == 1
+        await until(lambda: rig.running.sidecar._active == 1)
+        gate.set()
+        answered = await asking
+        assert answered.way == DELTA
+        assert answered.response["status"] == "completed"
+
+
+async def test_a_link_that_died_unnoticed_is_replaced_before_anything_is_written() -> None:
+    async with rigged(upstream={"upgrades": [Accept(answer_pings=False), Accept()]}, ping_interval=0.3) as rig:
+        talk = Talk(rig, store=False)
+        await talk.say("a")
+        link = next(link for link in rig.links._links.values() if link.slot.latest is not None)
+        link.heard -= 10.0
+        got = await talk.say("b")
+        assert (got.status, got.way) == (200, ("full", "link_lost"))
+        assert {turn.connection for turn in rig.up.turns} == {1, 2}
+        assert (await rig.metrics())("deltawire_link_ends_total", cause="ping_timeout") == 1
+
+
+async def test_without_any_link_in_the_end_the_turn_goes_by_http() -> None:
+    async with rigged(upstream={"upgrades": [Accept(), Accept(), RefuseUpgrade(503)]}) as rig:
+        talk = Talk(rig, store=False)
+        await talk.say("a")
+        await rig.spare()
+        for link in list(rig.links._links.values()):
+            link._socket._closed = True  # as after a network that went away, before the reader knows
+        got = await talk.say("b")
+        assert (got.status, got.way) == (200, ("http", "link_lost"))
+        assert rig.up.turns[-1].transport == "http"
+        for link in list(rig.links._links.values()):
+            link._socket._closed = False
+
+
+@pytest.mark.parametrize("seed", range(4))
+async def test_conversations_at_random_with_faults_never_lose_or_double_anything(seed: int) -> None:
+    """Several clients that talk, branch, rewind, repeat and leave at the same time, over an upstream with faults."""
+    choose = random.Random(seed)  # noqa: S311 - repeatable on purpose
+    faults: list[tuple[Fault, ...]] = [
+        (),
+        (),
+        (),
+        (),
+        (ErrorFirst(server_error("boom")),),
+        (Incomplete(),),
+        (Failed(),),
+        (CloseAfter(None, 1000),),
+        (CloseAfter(3),),
+        (CloseAfter(0, 1011),),
+        (Stray(after=None),),
+        (ErrorFirst(connection_limit(60)),),
+    ]
+
+    def script(turn: Turn) -> Play:
+        output = [reasoning(f"sealed-{turn.number}")] * choose.randrange(2) + [message(f"answer {turn.number}")]
+        return Play(items=output, faults=choose.choice(faults))
+
+    async def live(number: int) -> None:
+        talk = Talk(rig, store=number % 3 != 0, stream=number % 2 == 0, prompt_cache_key="all")
+        past: list[list[Any]] = []
+        for step in range(12):
+            move = choose.random()
+            if move < 0.15 and past:
+                talk.history = list(choose.choice(past))
+            elif move < 0.25:
+                await talk.send()
+            elif move < 0.3:
+                talk.history = [user(f"short {number} {step}")]
+            elif move < 0.35:
+                body = talk.body()
+                rig.unserved.add(len(rig.bodies))
+                asking = asyncio.ensure_future(rig.post(body))
+                for _ in range(choose.randrange(40)):
+                    await asyncio.sleep(0)
+                asking.cancel()
+                with suppress(asyncio.CancelledError):
+                    await asking
+            await talk.say(f"{choose.choice('ab')} {step}")
+            past.append(list(talk.history))
+
+    async with rigged(script) as rig:
+        await asyncio.gather(*(live(number) for number in range(4)))
+        await rig.quiet()
+        ways = [turn["transport"] for turn in rig.running.sidecar.recent.newest()]
+        assert ways.count("delta") > 10

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import copy
+from concurrent.futures import ThreadPoolExecutor
+from itertools import repeat
 from typing import TYPE_CHECKING, Any
 
 import openai
@@ -21,6 +23,7 @@ ENVELOPES: dict[str, dict[str, Any]] = {
     "not stored": {"store": False, "include": ["reasoning.encrypted_content"]},
 }
 QUESTIONS = ("Say what is in notes.txt — “be brief”.", "And now once more, please.")
+SIDE_BY_SIDE = 6
 TURNS = len(QUESTIONS) * (TOOL_TURNS + 1)
 
 
@@ -55,6 +58,24 @@ def test_branches_of_one_history_are_each_answered_by_their_own_past(server: Ser
         answers.append([comparable(branch.answers) for branch in branches])
     assert answers[0] == answers[1]
     assert answers[0][0] != answers[0][1]
+
+
+@pytest.mark.parametrize("stream", [False, True], ids=["whole", "stream"])
+def test_agents_side_by_side_never_see_each_other_and_each_goes_on_by_deltas(
+    *, stream: bool, server: Server, sidecar: Sidecar
+) -> None:
+    def work(url: str, number: int) -> Agent:
+        agent = Agent(url, stream=stream)
+        agent.ask(f"I am agent {number % 3} ({stream}).")  # there are two of each
+        return agent
+
+    with ThreadPoolExecutor(SIDE_BY_SIDE) as pool:
+        through = list(pool.map(work, repeat(sidecar.base_url), range(SIDE_BY_SIDE)))
+    directly = [work(server.base_url, number) for number in range(SIDE_BY_SIDE)]
+    for ours, theirs in zip(through, directly, strict=True):
+        assert ours.transports[0][0] == "full"
+        assert ours.transports[1:] == [DELTA] * (len(ours.transports) - 1)
+        assert comparable(ours.answers) == comparable(theirs.answers)
 
 
 def test_an_error_of_the_server_reaches_the_sdk_as_it_is(server: Server, sidecar: Sidecar) -> None:

@@ -32,11 +32,13 @@ POLICY: Mapping[str, Policy] = {
     **dict.fromkeys(
         [
             "client_metadata",
+            "frequency_penalty",
             "include",
             "max_output_tokens",
             "max_tool_calls",
             "metadata",
             "moderation",
+            "presence_penalty",
             "prompt_cache_key",
             "prompt_cache_options",
             "prompt_cache_retention",

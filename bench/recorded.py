@@ -10,11 +10,13 @@ from typing import TYPE_CHECKING, Any
 from bench.trace import HttpRequest, HttpResponse, Json, WsAnswer, event_bytes
 from upstream.scripted import Call, Play, Reply, Turn, compare, events_of
 from upstream.scripted.faults import CloseAfter, Fault, Hold
-from wire.errors import from_frame, server_error
+from wire.errors import from_frame, invalid_request, server_error
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+BASE_PATH = "/v1"
+"""Path of the upstream's base URL."""
 _BROKEN = 1011
 
 
@@ -29,6 +31,8 @@ class Pending:
     gate: asyncio.Event = field(default_factory=asyncio.Event)
     turns: list[Turn] = field(default_factory=list)
     """What arrived for it at the upstream: more than one turn when it was tried again."""
+    calls: list[Call] = field(default_factory=list)
+    """The same for a request that is no turn."""
 
 
 class Recorded:
@@ -57,14 +61,16 @@ class Recorded:
         return _http_play(pending.answer, turn, faults)
 
     def reply(self, call: Call) -> Reply:
-        """The recorded answer to a request to another endpoint."""
-        for pending in self._pending.values():
-            request, answer = pending.request, pending.answer
-            if request is None or (request.method, request.path) != (call.method, call.path):
-                continue
-            if isinstance(answer, HttpResponse) and answer.body is not None:
-                return Reply(answer.status, answer.body)
-        return Reply(500, server_error("Nothing is recorded for this request.").http_body())
+        """The recorded answer to a request to another endpoint. One outside the base path may arrive below it."""
+        for path in (call.path, call.path.removeprefix(BASE_PATH)):
+            for pending in self._pending.values():
+                request, answer = pending.request, pending.answer
+                if request is None or (request.method, request.path) != (call.method, path):
+                    continue
+                if isinstance(answer, HttpResponse) and answer.body is not None:
+                    pending.calls.append(call)
+                    return Reply(answer.status, answer.body)
+        return Reply(404, invalid_request("Nothing is recorded for this request.", status=404).http_body())
 
     def _meant(self, turn: Turn) -> Pending | None:
         """Which of the running requests this turn was sent for: by its context when there are several."""

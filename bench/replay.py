@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import sys
 from typing import TYPE_CHECKING
 
@@ -15,7 +16,7 @@ from bench.recorded import Recorded
 from bench.report import Report, markdown
 from bench.run import Run
 from bench.sidecar import SidecarFactory, SidecarFailed, spawned
-from bench.trace import TraceError, files, read
+from bench.trace import HttpRequest, TraceError, WsMessage, files, read
 from upstream.scripted import ScriptedUpstream
 
 if TYPE_CHECKING:
@@ -29,6 +30,8 @@ async def replay(path: Path, sidecar: SidecarFactory | None = None) -> Report:
     Raises `TraceError` for a file that is no recording, `SidecarFailed` when the sidecar does not come up.
     """
     trace = read(path)
+    if not any(isinstance(line, HttpRequest | WsMessage) for line in trace.lines):
+        return Report(trace.name, notes=["nothing in it can be replayed: no request, and no message"])
     recorded = Recorded()
     async with (
         ScriptedUpstream(recorded.play, others=recorded.reply, script_warmups=True) as up,
@@ -39,10 +42,27 @@ async def replay(path: Path, sidecar: SidecarFactory | None = None) -> Report:
     return run.report
 
 
+async def _all(paths: Sequence[Path]) -> list[Report]:
+    """Reports in the order of the paths; as many at a time as there are processors, since each has its sidecar."""
+    free = asyncio.Semaphore(os.cpu_count() or 1)
+
+    async def one(path: Path) -> Report:
+        async with free:
+            return await replay(path)
+
+    tasks = []
+    try:
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(one(path)) for path in paths]
+    except* (OSError, TraceError, SidecarFailed) as failed:
+        raise failed.exceptions[0] from None
+    return [task.result() for task in tasks]
+
+
 def main(paths: Sequence[Path], markdown_file: Path | None = None, json_file: Path | None = None) -> int:
     """Replay recordings and those in folders; print the table. 0 when all is well, 1 when not, 2 for bad input."""
     try:
-        reports = [asyncio.run(replay(path)) for path in files(paths)]
+        reports = asyncio.run(_all(list(files(paths))))
     except (OSError, TraceError, SidecarFailed) as error:
         print(f"deltawire replay: {error}", file=sys.stderr)
         return 2

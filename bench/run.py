@@ -49,6 +49,7 @@ class Run:
     conversations: dict[int, Conversation] = field(default_factory=dict)
     claimed: set[int] = field(default_factory=set)
     skipped: dict[str, int] = field(default_factory=dict)
+    moved: int = 0
 
     async def run(self) -> None:
         """Everything in the order of the recording."""
@@ -59,20 +60,36 @@ class Run:
                         self._send(line, group)
                     case HttpResponse():
                         await self._finish(line)
+                    case HttpRequest():
+                        self.report.notes.append(f"request {line.n} has no recorded answer")
                     case WsUpgrade():
                         await self._upgrade(line)
-                    case WsMessage() if line.n in self.trace.answers and line.connection in self.conversations:
-                        await self._say(line)
-                    case WsAnswer() if line.connection in self.conversations:
-                        await self._hear(line)
-                    case WsClose() if line.connection in self.conversations:
-                        await self.conversations.pop(line.connection).close()
                     case _:
-                        self.report.notes.append(f"line of request {getattr(line, 'n', '?')} has no counterpart")
-            for conversation in self.conversations.values():
-                await conversation.close()
+                        await self._converse(line)
+        await self._close()
+
+    async def _converse(self, line: WsMessage | WsAnswer | WsClose) -> None:
+        if line.connection not in self.conversations:
+            return  # its handshake was refused, which is a difference already
+        match line:
+            case WsMessage():
+                await self._say(line)
+            case WsAnswer():
+                await self._hear(line)
+            case WsClose():
+                await self.conversations.pop(line.connection).close()
+
+    async def _close(self) -> None:
+        for conversation in self.conversations.values():
+            await conversation.close()
         for answer, count in self.skipped.items():
             self.report.notes.append(f"{count} handshakes answered {answer} in the recording are not replayed")
+        if self.moved:
+            self.report.notes.append(f"{self.moved} requests outside the base path reached the upstream below it")
+        compressed = [request for request in self.trace.requests.values() if request.wire != request.body]
+        if compressed:
+            size = sum(len(request.body) for request in compressed)
+            self.report.notes.append(f"{len(compressed)} bodies came compressed; without that they are {size} bytes")
         self.report.context_errors += self.up.violations
 
     def _send(self, request: HttpRequest, group: asyncio.TaskGroup) -> None:
@@ -95,6 +112,13 @@ class Run:
         if request.is_turn:
             self._learn(recorded)
             self._turn_report(running, request, answer)
+        else:
+            self._call_report(running.pending, request)
+
+    def _call_report(self, pending: Pending, request: HttpRequest) -> None:
+        if [call.body for call in pending.calls] != [request.wire]:
+            self.report.context_errors.append(f"request {request.n}: did not reach the upstream once, as it was")
+        self.moved += sum(call.path != request.path for call in pending.calls)
 
     def _learn(self, recorded: HttpResponse) -> None:
         output = _completed_output(recorded)
@@ -142,6 +166,9 @@ class Run:
             self.report.differences.append(Difference(0, "handshake", f"accept became {error.status}"))
 
     async def _say(self, message: WsMessage) -> None:
+        if message.n not in self.trace.answers:
+            self.report.notes.append(f"message {message.n} has no recorded answer")
+            return
         pending = Pending(message.n, message.body, self.trace.answers[message.n])
         self.recorded.sent(pending)
         self.saying[message.n] = pending
@@ -162,7 +189,8 @@ class Run:
         if turns and turns[-1].error is not None and recorded.events[0]["type"] == "error":
             expected = [turns[-1].error.ws_frame()]  # the same refusal in this upstream's words
         self.report.differences += frame_differences(recorded.n, expected, frames)
-        self.report.context_errors += [str(m) for turn in turns for m in compare(turn, pending.body, recorded.n)]
+        seen = [turn for turn in turns if turn.number in {mine.number for mine in pending.turns}]
+        self.report.context_errors += [str(m) for turn in seen for m in compare(turn, pending.body, recorded.n)]
 
 
 async def _answer(origin: str, request: HttpRequest) -> Answer | None:
@@ -196,6 +224,8 @@ def _context_errors(request: HttpRequest, said: str, turns: Sequence[Turn]) -> l
     was = "http" if last.transport == "http" else "delta" if last.parent else "full"
     if said != was:
         found.append(f"{where}: x-deltawire-transport says {said or 'nothing'}, the upstream saw {was}")
+    if last.transport == "http" and last.raw != request.body:
+        found.append(f"{where}: the body was written anew")
     if last.transport == "ws":
         found += [f"{where}: {remark}" for remark in last.remarks]
     found += [f"{where}: header {name} reached the upstream" for name in last.headers if name.startswith("x-deltawire")]

@@ -123,9 +123,11 @@ class HttpSink:
         """HTTP has no binary frames."""
 
     async def close(self, code: int) -> None:
-        """A break of the connection, whatever the code."""
+        """A break of the connection, whatever the code; what was written before it arrives."""
         del code
-        self.reset()
+        self._broken = True
+        if self._request.transport is not None:
+            self._request.transport.close()
 
     def reset(self) -> None:
         """TCP RST."""

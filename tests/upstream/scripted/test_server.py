@@ -17,7 +17,6 @@ from upstream.scripted import (
     message,
 )
 from upstream.scripted.faults import RefuseUpgrade
-from upstream.scripted.server import Upgrade
 from wire.extensions import FEATURES_HEADER
 
 HISTORY = [user("a"), function_call("call_1", "run", id="fc_1"), tool_output("call_1")]
@@ -91,7 +90,11 @@ async def test_a_script_that_is_used_up_is_a_violation(http: aiohttp.ClientSessi
 
 
 async def test_a_handshake_can_be_refused_and_accepted_in_turn(http: aiohttp.ClientSession) -> None:
-    refusals: list[Upgrade] = [RefuseUpgrade(503, headers={"retry-after": "1"}), RefuseUpgrade(426), Accept()]
+    refusals: list[RefuseUpgrade | Accept] = [
+        RefuseUpgrade(503, headers={"retry-after": "1"}),
+        RefuseUpgrade(426),
+        Accept(),
+    ]
     async with ScriptedUpstream(upgrades=refusals) as up:
         for status in (503, 426):
             with pytest.raises(aiohttp.WSServerHandshakeError) as caught:

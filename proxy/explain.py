@@ -1,20 +1,42 @@
-"""`deltawire explain`: would the second body be a delta after the first?"""
+"""`deltawire explain`: would the second body be a delta after the first?
+
+The answer is that of the sidecar's own reading and plan; here it is only put into words.
+"""
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from proxy.request import read
+from proxy.dialect import OPENAI
+from proxy.plan import Rules, before_matching, plan
+from proxy.request import TurnRequest, read
 from state.canon import canonical, difference, string_input
+from state.commit import head_of
 from state.digest import Keyed
 from state.envelope import EnvelopeReader
-from state.items import is_answer, is_reference
+from state.heads import Head, HeadIndex
+from state.items import is_answer, is_reference, kind, reference_id
+from state.match import Matcher, Reading
 from wire.exact import Inexact, parse
 from wire.split import Malformed, elements, members
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from proxy.plan import Plan
+
+_KIND = re.compile(r"[a-z0-9_.:-]{1,64}")
+_RULES = Rules(dialect=OPENAI)
+_ROOM = 2**30
+_WORDS = {
+    "empty_delta": "nothing is new after the echo of the answer",
+    "reasoning_dropped": "the answer is echoed without its reasoning",
+    "output_reordered": "the answer is echoed in another order",
+    "client_state": "the second body refers to state at the upstream itself",
+    "too_large": "what is new is more than a frame may carry",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,107 +53,127 @@ def explain(first: bytes, second: bytes, answer: bytes | None = None, *, show: b
     With the first one's `answer` (a response object) its echo is checked item by item; without, the answered items
     that follow the known input are taken for it. No content is told unless `show`. Raises `Malformed`.
     """
-    before, after = read(first), read(second)
+    before, after = _read("first", first), _read("second", second)
     for name, turn in (("first", before), ("second", after)):
-        if not turn.readable:
-            raise Malformed(f"the {name} body has no input that turns have")
         if turn.client_state:
-            return Verdict(False, (f"no delta (client_state): the {name} body refers to state at the upstream itself",))
-    reader = EnvelopeReader(Keyed(b"explain"))
-    try:
-        changed = reader.read(before.members).changed(reader.read(after.members))
-    except Inexact:
-        raise Malformed("a member cannot be read exactly") from None
-    if changed is not None:
-        return Verdict(False, (f"no delta (envelope_changed): $.{changed} differs",))
-    return _items(_listed(before.input), _listed(after.input), _answered(answer), show=show)
-
-
-def _items(old: Sequence[bytes], new: Sequence[bytes], echo: Sequence[bytes] | None, *, show: bool) -> Verdict:
-    for place, item in enumerate(old):
-        if place == len(new):
-            return Verdict(False, (f"no delta (unknown_head): the second input ends before $.input[{place}]",))
-        where = difference(item, new[place])
-        if where is not None:
-            return Verdict(False, (f"no delta (unknown_head): {_path(place, where)} differs",))
-    place = len(old)
-    if echo is None:
-        end = place
-        while end < len(new) and _answers(new[end]):
-            end += 1
-        if end == place:
-            return Verdict(False, ("no delta (unknown_head): no answer of the upstream follows the known input",))
-    else:
-        end = place + len(echo)
-        verdict = _echoed(echo, new, place)
-        if verdict is not None:
-            return verdict
-    if end == len(new):
-        return Verdict(False, ("no delta (empty_delta): nothing is new after the echo of the answer",))
-    lines = [f"delta: {end} items covered ({place} sent before, {end - place} answered), {len(new) - end} new"]
-    lines += [
-        f"  new $.input[{index}]: {_kind(new[index])}{_shown(new[index], show)}" for index in range(end, len(new))
-    ]
+            return _no("client_state", f"the {name} body refers to state at the upstream itself")
+    old, new = _listed(before.input), _listed(after.input)
+    echo = _answered(answer) if answer is not None else _assumed(new[len(old) :])
+    chosen = _planned(before, after, echo)
+    if chosen.match is None:
+        return _no(chosen.reason, _words(chosen, [*old, *echo], new, len(old)))
+    covered = len(new) - len(chosen.match.new)
+    lines = [f"delta: {covered} items covered ({len(old)} sent before, {covered - len(old)} answered), "]
+    lines[0] += f"{len(new) - covered} new"
+    lines += [f"  new $.input[{at}]: {_kind(new[at])}{_shown(new[at], show)}" for at in range(covered, len(new))]
     return Verdict(True, tuple(lines))
 
 
-def _echoed(echo: Sequence[bytes], new: Sequence[bytes], start: int) -> Verdict | None:
-    tail = new[start : start + len(echo)]
-    for offset, item in enumerate(echo):
-        if offset < len(tail) and _stands_for(tail[offset], item):
-            continue
-        spoken = [raw for raw in echo if _kind(raw) != "reasoning"]
-        if len(spoken) < len(echo) and [canonical(raw) for raw in spoken] == [
-            canonical(raw) for raw in new[start : start + len(spoken)]
-        ]:
-            return Verdict(False, ("no delta (reasoning_dropped): the answer is echoed without its reasoning",))
-        if sorted(canonical(raw) for raw in tail) == sorted(canonical(raw) for raw in echo):
-            return Verdict(False, ("no delta (output_reordered): the answer is echoed in another order",))
-        where = difference(item, tail[offset]) if offset < len(tail) else "$"
-        path = _path(start + offset, where or "$")
-        return Verdict(False, (f"no delta (history_diverged): {path} is not the echo of $.output[{offset}]",))
-    return None
+def _planned(before: TurnRequest, after: TurnRequest, echo: Sequence[bytes]) -> Plan:
+    keyed = Keyed(b"explain")
+    tenant = keyed.tenant(())
+    index, envelopes = HeadIndex(_ROOM), EnvelopeReader(keyed)
+    try:
+        head = head_of(
+            keyed,
+            _reading("first", Matcher(keyed, index), tenant, before),
+            tenant=tenant,
+            envelope=envelopes.read(before.members),
+            response_id="explain",
+            stored=True,
+            answer=[(raw,) for raw in echo],
+            link=None,
+        )
+        if head is not None:
+            index.add(head)
+        reading = _reading("second", Matcher(keyed, index), tenant, after)
+        envelope = envelopes.read(after.members)
+    except Inexact:
+        raise Malformed("a member cannot be read exactly") from None
+    return plan(after, reading, envelope=envelope, tenant=tenant, places=_Anywhere(), rules=_RULES)
 
 
-def _stands_for(item: bytes, output: bytes) -> bool:
-    value = parse(item)
-    if is_reference(value) and isinstance(value, dict):
-        named = parse(output)
-        return isinstance(named, dict) and named.get("id") == value.get("id")
-    return canonical(item) == canonical(output)
+class _Anywhere:
+    """Links of which nothing is known: a stored head is continued on any."""
+
+    def reason_against(self, _: Head) -> str:
+        return ""
+
+    def warm(self, _: bytes) -> bool:
+        return True
+
+
+def _no(reason: str, words: str) -> Verdict:
+    return Verdict(False, (f"no delta ({reason}): {words}",))
+
+
+def _words(chosen: Plan, known: Sequence[bytes], new: Sequence[bytes], sent: int) -> str:
+    if chosen.changed:
+        return f"$.{chosen.changed} differs"
+    if chosen.reason in _WORDS:
+        return _WORDS[chosen.reason]
+    for place, item in enumerate(known):
+        if place == len(new):
+            return f"the second input ends before $.input[{place}]"
+        if not _stands_for(new[place], item):
+            path = f"$.input[{place}]{(difference(item, new[place]) or '$').removeprefix('$')}"
+            return f"{path} differs" if place < sent else f"{path} is not the echo of $.output[{place - sent}]"
+    return "no answer of the upstream follows the known input"
+
+
+def _stands_for(item: bytes, known: bytes) -> bool:
+    value, named = _value(item), _value(known)
+    if is_reference(value):
+        name = reference_id(value)
+        return name is not None and isinstance(named, dict) and named.get("id") == name
+    return canonical(item) == canonical(known)
+
+
+def _read(name: str, body: bytes) -> TurnRequest:
+    try:
+        found = read(body)
+    except Malformed as error:
+        raise Malformed(f"the {name} body: {error.reason}") from None
+    early = before_matching(found, _RULES)
+    if early is not None and early.reason == "unreadable":
+        raise Malformed(f"the {name} body has no input that turns have")
+    return found
+
+
+def _reading(name: str, matcher: Matcher, tenant: bytes, turn: TurnRequest) -> Reading:
+    try:
+        return matcher.read(tenant, turn.input)
+    except Malformed as error:
+        raise Malformed(f"the {name} body: {error.reason}") from None
 
 
 def _listed(raw: bytes) -> list[bytes]:
     return [string_input(raw)] if raw.startswith(b'"') else elements(raw)
 
 
-def _answered(answer: bytes | None) -> list[bytes] | None:
-    if answer is None:
-        return None
-    found = members(answer)
-    return elements(found.get("output", b"[]"))
-
-
-def _answers(raw: bytes) -> bool:
+def _answered(answer: bytes) -> list[bytes]:
     try:
-        value = parse(raw)
+        return elements(members(answer).get("output", b"[]"))
+    except Malformed as error:
+        raise Malformed(f"the answer: {error.reason}") from None
+
+
+def _assumed(after: Sequence[bytes]) -> list[bytes]:
+    """The items that answer at the beginning of what follows the known input."""
+    end = next((place for place, raw in enumerate(after) if not is_answer(_value(raw))), len(after))
+    return list(after[:end])
+
+
+def _value(raw: bytes) -> object:
+    try:
+        return parse(raw)
     except Inexact:
-        return False
-    return is_answer(value) or is_reference(value)
+        return None
 
 
 def _kind(raw: bytes) -> str:
-    try:
-        value = parse(raw)
-    except Inexact:
-        return "item"
-    if not isinstance(value, dict):
-        return "item"
-    return str(value.get("type") or value.get("role") or "item")
-
-
-def _path(place: int, where: str) -> str:
-    return f"$.input[{place}]{where.removeprefix('$')}"
+    named = kind(_value(raw))
+    return named if named is not None and _KIND.fullmatch(named) else "item"
 
 
 def _shown(raw: bytes, show: bool) -> str:  # noqa: FBT001 - a flag of the command, passed on

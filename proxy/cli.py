@@ -46,7 +46,7 @@ deltawire COMMAND --help tells the options.
 _BAD_SETTING = 2
 _SHARED = frozenset({"max-body", "drain", "secret"})
 _UP: tuple[Option, ...] = (
-    Option("proxy-listen", "", address, "client side of the sidecar; default 127.0.0.1:8787, also DELTAWIRE_LISTEN"),
+    Option("proxy-listen", "127.0.0.1:8787", address, "client side of the sidecar", also="DELTAWIRE_LISTEN"),
     Option("upstream-listen", "127.0.0.1:8788", address, "where the server listens"),
     *(option for option in PROXY if option.name not in {"listen", "upstream"}),
     *(option for option in UPSTREAM if option.name != "listen" and option.name not in _SHARED),
@@ -115,8 +115,6 @@ def _up(words: Sequence[str], environment: Mapping[str, str]) -> int:
     prog = "deltawire up"
     options = (*_UP, LOG_LEVEL)
     given = parser(prog, "The sidecar and the shipped server.", options).parse_args(words)
-    fallback = environment.get("DELTAWIRE_PROXY_LISTEN") or environment.get("DELTAWIRE_LISTEN") or "127.0.0.1:8787"
-    given.proxy_listen = given.proxy_listen or fallback
     found = values(prog, options, given, environment)
     logs.configure(found.pop("log_level"))
     server = {option.field: found[option.field] for option in UPSTREAM if option.name != "listen"}

@@ -38,13 +38,17 @@ class BadSettingError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """One option: its name without dashes, its default as a user would write it, how its text is read, what it is."""
+    """One option: its name without dashes, its default as a user would write it, how its text is read, what it is.
+
+    The value of one that is not `shown` is never quoted. `also` is a second environment variable, behind its own.
+    """
 
     name: str
     default: str
     read: Callable[[str], Any]
     help: str
     shown: bool = True
+    also: str = ""
 
     @property
     def environment(self) -> str:
@@ -181,11 +185,12 @@ def parser(prog: str, about: str, options: Sequence[Option]) -> argparse.Argumen
     made = _Parser(prog=prog, description=about, allow_abbrev=False)
     for option in options:
         default = f"; default {option.default}" if option.default else ""
+        names = f"{option.environment} or {option.also}" if option.also else option.environment
         made.add_argument(
             f"--{option.name}",
             dest=option.field,
             metavar=option.name.rpartition("-")[2].upper(),
-            help=f"{option.help} ({option.environment}{default})".replace("%", "%%"),
+            help=f"{option.help} ({names}{default})".replace("%", "%%"),
         )
     return made
 
@@ -201,8 +206,9 @@ def values(
     for option in options:
         text: str | None = getattr(given, option.field)
         source = f"--{option.name}"
-        if text is None and environment.get(option.environment):
-            text, source = environment[option.environment], option.environment
+        for name in (option.environment, option.also):
+            if text is None and environment.get(name):
+                text, source = environment[name], name
         try:
             found[option.field] = option.read(option.default if text is None else text)
         except ValueError as error:

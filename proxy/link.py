@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 MAX_BUFFERED = 8 * 1024 * 1024
 """Bytes of unread frames beyond which the link is not read: a slow client slows the upstream, not our memory."""
+GOING_AWAY = 1001
+"""The close code with which a link is left (RFC 6455, 7.4.1)."""
 _CLOSE_WAIT = 2.0
 
 
@@ -72,7 +74,7 @@ class Link:
                     break
         finally:
             self.end(cause)
-            await self._socket.close()
+            await self.close(GOING_AWAY)
 
     async def _message(self, message: aiohttp.WSMessage | aiohttp.http_websocket.WSMessageTextBytes) -> str | None:
         """Handle one message; the cause when it ends the link."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import aiohttp
 
 from proxy import dialect
-from proxy.link import Link
+from proxy.link import GOING_AWAY, Link
 from proxy.pool import Dial, Exhausted, Pool, Slot
 from wire.extensions import ENVELOPE, FEATURES_HEADER, features
 
@@ -27,7 +27,6 @@ NO_WEBSOCKET_FOR = 600.0
 VERIFY_LIMIT = 5.0
 """Seconds that a link gets to answer the ping that precedes its use."""
 _MAX_MESSAGE = 256 * 1024 * 1024
-_CLOSE_GOING_AWAY = 1001
 
 
 class NoLinkError(Exception):
@@ -171,7 +170,7 @@ class Links:
         self.pool.end(link.slot, cause)
         self._on_end(cause)
         if not self._closing:
-            self._tasks.spawn(link.close(_CLOSE_GOING_AWAY), f"link {link.slot.id} close")
+            self._tasks.spawn(link.close(GOING_AWAY), f"link {link.slot.id} close")
 
     def _end_slot(self, slot: Slot, cause: str) -> None:
         if (link := self._links.get(slot.id)) is not None:
@@ -188,9 +187,9 @@ class Links:
         """End all links with 1001."""
         self._closing = True
         links = list(self._links.values())
-        await asyncio.gather(*(link.close(_CLOSE_GOING_AWAY) for link in links))
         for link in links:
             link.end("drain")
+        await asyncio.gather(*(link.close(GOING_AWAY) for link in links))
 
 
 def _handshake_header(socket: aiohttp.ClientWebSocketResponse[bool], name: str) -> str | None:

@@ -19,6 +19,7 @@ from proxy.recovery import refusal
 from proxy.settings import Address, ProxySettings
 from tests.support.responses import user
 from upstream.scripted import ScriptedUpstream, check_context
+from wire.split import Malformed, members
 from wire.sse import Parser
 
 if TYPE_CHECKING:
@@ -191,7 +192,11 @@ class Rig:
 
 
 def _number(turn: Turn) -> int:
-    return int(json.loads(turn.members.get("metadata", b"{}")).get("n", 0)) if turn.members else 0
+    try:
+        metadata = members(turn.raw).get("metadata", b"{}")
+    except Malformed:
+        return 0
+    return int(json.loads(metadata).get("n", 0))
 
 
 def _refused(turn: Turn) -> bool:

@@ -1,0 +1,353 @@
+"""Links as a whole: which are opened, kept warm, lent and ended, and what is remembered of an upstream."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from proxy import dialect
+from proxy.links import NO_WEBSOCKET_FOR, NoLinkError, websocket_url
+from proxy.tasks import Tasks
+from tests.support.responses import user
+from tests.support.rig import Rig, Talk, rigged, until
+from upstream.scripted import Accept, Play, message
+from upstream.scripted.faults import CloseAfter, Hold, RefuseUpgrade, Stray
+from wire.extensions import FEATURES_HEADER
+
+FIRST = ("full", "first_turn")
+DELTA = ("delta", None)
+
+
+@pytest.mark.parametrize(
+    ("upstream", "url"),
+    [
+        ("https://api.openai.com/v1", "wss://api.openai.com/v1/responses"),
+        ("http://127.0.0.1:80/v1/", "ws://127.0.0.1:80/v1/responses"),
+        ("https://host", "wss://host/responses"),
+    ],
+)
+def test_the_url_of_links_is_made_of_the_base_url(upstream: str, url: str) -> None:
+    assert websocket_url(upstream) == url
+
+
+async def test_after_the_first_turn_one_link_is_warm_and_no_more() -> None:
+    async with rigged() as rig:
+        talk = Talk(rig)
+        await talk.say("a")
+        await rig.spare()
+        await talk.say("b")
+        await rig.quiet()
+        assert len(rig.up.connections) == 2
+        await Talk(rig).say("another")
+        await until(lambda: len(rig.up.connections) == 3)
+        assert [turn.connection for turn in rig.up.turns] == [1, 1, 2]
+
+
+async def test_a_handshake_carries_the_identity_and_the_user_agent_and_nothing_else_of_a_turn() -> None:
+    async with rigged(forward_headers=("x-team",)) as rig:
+        await Talk(rig).say(
+            "a",
+            **{
+                "openai-organization": "org",
+                "openai-project": "proj",
+                "openai-beta": "responses_websockets=v1",
+                "user-agent": "Client/1",
+                "x-team": "blue",
+                "cookie": "c=1",
+                "x-forwarded-for": "10.0.0.1",
+                "x-deltawire-transport": "http",
+                "x-request-id": "mine",
+                "content-encoding": "identity",
+            },
+        )
+        await rig.spare()
+        for headers in rig.up.upgrade_attempts:
+            assert headers["authorization"] == "Bearer sk-one"
+            assert headers["openai-organization"] == "org"
+            assert headers["openai-project"] == "proj"
+            assert headers["openai-beta"] == "responses_websockets=v1"
+            assert headers["user-agent"] == "Client/1"
+            assert headers["x-team"] == "blue"
+            assert (
+                not {"cookie", "x-forwarded-for", "x-request-id", "content-type", "content-encoding"} & headers.keys()
+            )
+            assert not any(name.startswith("x-deltawire") for name in headers)
+            assert "sec-websocket-extensions" not in headers
+
+
+async def test_a_forwarded_header_is_part_of_the_tenant() -> None:
+    async with rigged(forward_headers=("x-team",)) as rig:
+        talk = Talk(rig)
+        await talk.say("a", x_team="blue")
+        assert (await talk.say("b", x_team="red")).way == ("full", "unknown_head")
+
+
+@pytest.mark.parametrize("status", [400, 404, 405, 426, 501])
+async def test_an_upstream_without_websockets_is_asked_once_and_then_left_alone_for_a_while(status: int) -> None:
+    async with rigged(upstream={"upgrades": RefuseUpgrade(status)}) as rig:
+        talk = Talk(rig)
+        await talk.say("a")
+        got = await talk.say("b")
+        assert (got.status, got.way) == (200, ("http", "no_websocket"))
+        assert len(rig.up.upgrade_attempts) == 1
+        assert [turn.transport for turn in rig.up.turns] == ["http", "http"]
+        rig.links._none_until -= NO_WEBSOCKET_FOR
+        rig.up.upgrades = Accept()
+        assert (await talk.say("c")).way[0] == "full"
+
+
+@pytest.mark.parametrize("status", [401, 403, 429, 500, 503])
+async def test_a_refusal_of_this_moment_or_this_caller_is_not_remembered(status: int) -> None:
+    async with rigged(upstream={"upgrades": RefuseUpgrade(status)}) as rig:
+        talk = Talk(rig)
+        got = await talk.say("a")
+        assert got.status == 200
+        assert got.way[0] == "http"
+        rig.up.upgrades = Accept()
+        assert (await talk.say("b")).way[0] == "full"
+        assert rig.links.has_websocket
+
+
+async def test_a_state_whose_upstream_takes_no_more_links_goes_by_http_and_says_why() -> None:
+    async with rigged(upstream={"upgrades": [Accept(), Accept(), RefuseUpgrade(503)]}) as rig:
+        talk = Talk(rig)
+        await talk.say("a")
+        await rig.spare()
+        for connection in rig.up.connections:
+            await connection.close()
+        await until(lambda: not len(rig.links.pool))
+        got = await talk.say("b")
+        assert got.way == ("http", "dial_failed")
+        assert rig.up.turns[-1].context[0].value == user("a")
+
+
+async def test_an_upstream_that_does_not_finish_the_handshake_costs_the_dial_time_and_no_more() -> None:
+    async def never(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read()
+        writer.close()
+
+    async with await asyncio.start_server(never, "127.0.0.1", 0) as server:
+        port = server.sockets[0].getsockname()[1]
+        async with rigged(url=f"http://127.0.0.1:{port}/v1", dial_timeout=0.05) as rig:
+            with pytest.raises(NoLinkError, match="dial_failed"):
+                await rig.links.acquire(b"t", None, {})
+            assert rig.states == []
+
+
+async def test_when_all_links_are_busy_turns_go_by_http() -> None:
+    gate = asyncio.Event()
+
+    def script(turn: Any) -> Play:
+        return Play(items=[message("m")], faults=[Hold(gate, 3)] if turn.transport == "ws" else ())
+
+    async with rigged(script, max_links=2) as rig:
+        busy = [asyncio.ensure_future(Talk(rig).say(f"{number}")) for number in range(2)]
+        await rig.up.until(lambda: len(rig.up.turns) == 2)
+        got = await Talk(rig).say("one too many")
+        assert got.way[0] == "http"
+        assert rig.up.turns[-1].transport == "http"
+        assert len(rig.up.connections) == 2
+        gate.set()
+        for got in await asyncio.gather(*busy):
+            assert got.way == FIRST
+
+
+async def test_the_link_of_another_conversation_is_given_up_before_a_turn_goes_without_one() -> None:
+    async with rigged(max_links=1) as rig:
+        one, two = Talk(rig, store=False), Talk(rig, store=False, key="sk-two")
+        await one.say("a")
+        assert (await two.say("b")).way == FIRST
+        assert len(rig.links.pool) == 1
+        assert (await one.say("c")).way == ("full", "link_retired")
+        assert (await rig.metrics())("deltawire_link_ends_total", cause="retired") == 2
+
+
+@pytest.mark.parametrize("store", [True, False])
+@pytest.mark.parametrize("code", [1000, 1011])
+async def test_a_link_that_the_upstream_closed_while_idle_is_replaced_without_an_error(
+    code: int, *, store: bool
+) -> None:
+    async with rigged() as rig:
+        talk = Talk(rig, store=store)
+        await talk.say("a")
+        await rig.spare()
+        await rig.up.connections[0].close(code)
+        await until(lambda: len(rig.links.pool) == 1)
+        got = await talk.say("b")
+        assert got.status == 200
+        assert got.way == (DELTA if store else ("full", "link_lost"))
+        assert (await rig.metrics())("deltawire_link_ends_total", cause="closed_by_upstream") == 1
+
+
+async def test_a_link_closed_right_after_its_answer_costs_the_next_turn_nothing_but_the_delta() -> None:
+    def script(turn: Any) -> Play:
+        return Play(items=[message("m")], faults=[CloseAfter(None, 1000)] if turn.number == 1 else ())
+
+    async with rigged(script) as rig:
+        talk = Talk(rig, store=False)
+        await talk.say("a")
+        await rig.up.connections[0].closed.wait()
+        assert (await talk.say("b")).way == ("full", "link_lost")
+
+
+@pytest.mark.parametrize(
+    ("frame", "binary"),
+    [(b'{"type":"response.created","response":{"id":"resp_9"}}', False), (b"{not json", False), (b"x", True)],
+)
+async def test_an_unexpected_frame_on_an_idle_link_ends_it(frame: bytes, *, binary: bool) -> None:
+    def script(turn: Any) -> Play:
+        stray = Stray(frame, None, binary=binary)
+        return Play(items=[message("m")], faults=[stray] if turn.number == 1 else ())
+
+    async with rigged(script) as rig:
+        talk = Talk(rig, store=False)
+        await talk.say("a")
+        await rig.up.connections[0].closed.wait()
+        await until(lambda: all(slot.id != 1 for slot in rig.links.pool))
+        got = await talk.say("b")
+        assert (got.status, got.way) == (200, ("full", "link_lost"))
+        assert (await rig.metrics())("deltawire_link_ends_total", cause="out_of_order") == 1
+
+
+async def test_a_link_not_heard_from_for_an_interval_is_asked_before_it_is_used() -> None:
+    async with rigged() as rig:
+        talk = Talk(rig, store=False)
+        await talk.say("a")
+        link = rig.links._links[1]
+        link.heard -= 2 * 3600
+        assert (await talk.say("b")).way == DELTA
+        assert rig.up.connections[0].pings == 1
+
+
+async def test_idle_links_are_pinged_often_enough_for_middle_boxes() -> None:
+    async with rigged(ping_interval=0.05) as rig:
+        talk = Talk(rig, store=False)
+        await talk.say("a")
+        await until(lambda: rig.up.connections[0].pings >= 3)
+        assert (await talk.say("b")).way == DELTA
+
+
+async def test_links_are_retired_between_turns_when_they_are_old_enough() -> None:
+    async with rigged() as rig:
+        talk = Talk(rig, store=False)
+        await talk.say("a")
+        await rig.spare()
+        next(slot for slot in rig.links.pool if not slot.fresh).retire_at = 0.0
+        tasks = Tasks()
+        tasks.spawn(rig.links.maintain(0.0), "maintenance of the test")
+        await rig.up.connections[0].closed.wait()
+        await tasks.cancel()
+        assert rig.up.connections[0].close_code == 1001
+        assert (await talk.say("b")).way == ("full", "link_retired")
+
+
+async def test_a_link_past_its_age_is_not_used_even_before_it_is_closed() -> None:
+    async with rigged() as rig:
+        talk = Talk(rig, store=False)
+        await talk.say("a")
+        await rig.spare()
+        rig.links._links[1].slot.retire_at = 0.0
+        assert (await talk.say("b")).way == ("full", "link_retired")
+        assert rig.up.turns[1].connection == 2
+
+
+async def test_all_links_are_closed_with_going_away_when_the_sidecar_ends() -> None:
+    async with rigged() as rig:
+        await Talk(rig).say("a")
+        await rig.spare()
+    assert [connection.close_code for connection in rig.up.connections] == [1001, 1001]
+    ends = rig.running.sidecar.metrics.render()[0].decode()
+    assert 'deltawire_link_ends_total{cause="drain"} 2.0' in ends
+    assert 'deltawire_link_ends_total{cause="closed_by_upstream"} 0.0' in ends
+
+
+LARGE: dict[str, Any] = {
+    "instructions": "Be brief. " * 60,
+    "tools": [{"type": "function", "name": "f", "description": "d" * 400}],
+}
+
+
+async def test_a_server_that_offers_it_gets_large_parts_of_the_envelope_once_per_link() -> None:
+    async with rigged(upstream={"envelope": True}) as rig:
+        talk = Talk(rig, **LARGE)
+        await talk.say("a")
+        await talk.say("b")
+        first, second = rig.up.turns
+        assert b"deltawire_envelope" not in first.raw
+        assert set(second.raw.split(b'"deltawire_envelope":')[1].split(b"}")[0].split(b'"')[1::4]) == {
+            b"instructions",
+            b"tools",
+        }
+        assert len(second.raw) < 400
+        assert talk.ways == [FIRST, DELTA]
+        assert rig.links.dialect is dialect.DELTAWIRE
+
+
+async def test_a_server_that_lost_a_part_is_sent_everything_once() -> None:
+    async with rigged(upstream={"envelope": True}) as rig:
+        talk = Talk(rig, **LARGE)
+        await talk.say("a")
+        rig.up.connections[0].cache.envelope.clear()
+        got = await talk.say("b")
+        assert (got.status, got.way) == (200, ("full", "upstream_forgot"))
+        assert len(rig.up.turns) == 3
+        assert b"deltawire_envelope" not in rig.up.turns[2].raw
+        assert (await talk.say("c")).way == DELTA
+        assert b"deltawire_envelope" in rig.up.turns[3].raw
+        assert (await rig.metrics())("deltawire_retries_total", cause="envelope_unknown") == 1
+
+
+@pytest.mark.parametrize("header", [None, "lanes, trace"])
+async def test_any_other_server_gets_everything_always(header: str | None) -> None:
+    accept = Accept({} if header is None else {FEATURES_HEADER: header})
+    async with rigged(upstream={"upgrades": accept}) as rig:
+        talk = Talk(rig, **LARGE)
+        for text in ("a", "b", "c"):
+            await talk.say(text)
+        assert all(b"deltawire_envelope" not in turn.raw for turn in rig.up.turns)
+        assert all(len(turn.raw) > 1000 for turn in rig.up.turns)
+
+
+async def test_a_server_that_renders_each_turn_anew_gets_changed_instructions_with_a_delta() -> None:
+    async with rigged(upstream={"envelope": True}) as rig:
+        talk = Talk(rig, instructions="Now 15:09:20")
+        await talk.say("a")
+        talk.envelope["instructions"] = "Now 15:09:34"
+        assert (await talk.say("b")).way == DELTA
+
+
+async def test_the_warm_link_of_one_tenant_is_not_for_another() -> None:
+    async with rigged() as rig:
+        await Talk(rig).say("a")
+        await rig.spare()
+        await Talk(rig, key="sk-two").say("a")
+        assert rig.up.connections[rig.up.turns[-1].connection - 1].headers["authorization"] == "Bearer sk-two"
+
+
+async def test_clients_without_credentials_are_one_tenant_in_which_content_alone_decides() -> None:
+    async with rigged() as rig:
+
+        async def say(*items: Any) -> Any:
+            return await rig.post(rig.body([*items], store=False), key=None)
+
+        one = await say(user("mine"))
+        two = await say(user("yours"))
+        assert "authorization" not in rig.up.upgrade_attempts[0]
+        again = await say(user("mine"), *one.response["output"], user("more"))
+        other = await say(user("yours"), *two.response["output"], user("more"))
+        assert (again.way, other.way) == (DELTA, DELTA)
+
+
+async def _dialled(rig: Rig) -> int:
+    await rig.quiet()
+    return len(rig.up.upgrade_attempts)
+
+
+async def test_a_spare_that_cannot_be_had_disturbs_nobody() -> None:
+    async with rigged(upstream={"upgrades": [Accept(), RefuseUpgrade(503)]}) as rig:
+        talk = Talk(rig)
+        await talk.say("a")
+        assert await _dialled(rig) == 2
+        assert (await talk.say("b")).way == DELTA

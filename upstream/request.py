@@ -7,7 +7,8 @@ from typing import Any
 
 import msgspec
 
-from upstream.problems import invalid_type, invalid_value, missing, reworded, unsupported
+from upstream.problems import invalid_type, missing, reworded, unsupported
+from upstream.values import check
 from wire.errors import invalid_request
 from wire.split import Malformed, members, splice
 
@@ -95,10 +96,7 @@ def read_request(raw: dict[str, bytes]) -> Request:
         raise missing("model")
     if fields.background:
         raise unsupported("background", "Responses are not run in the background here.")
-    if fields.max_output_tokens is not None and fields.max_output_tokens < 1:
-        raise invalid_value(
-            "max_output_tokens", "Invalid 'max_output_tokens': integer below minimum value. Expected a value >= 1."
-        )
+    check(fields)
     tools = _array(raw, "tools")
     return Request(fields, fields.model, _present(raw, "input"), tools, _instructions(raw))
 

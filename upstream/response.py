@@ -36,7 +36,7 @@ def static_members(request: Request, *, response_id: str, created_at: int, tools
         "service_tier": "default" if fields.service_tier in {None, "auto"} else fields.service_tier,
         "store": request.store,
         "temperature": _or(fields.temperature, 1.0),
-        "text": {"format": {"type": "text"}, "verbosity": "medium"} | (fields.text or {}),
+        "text": _text(fields.text or {}),
         "tool_choice": fields.tool_choice or "auto",
         "tools": msgspec.Raw(tools),
         "top_logprobs": fields.top_logprobs or 0,
@@ -60,6 +60,13 @@ def usage(*, input_tokens: int, cached_tokens: int, output_tokens: int, reasonin
         "output_tokens_details": {"reasoning_tokens": reasoning_tokens},
         "total_tokens": input_tokens + output_tokens,
     }
+
+
+def _text(text: dict[str, Any]) -> dict[str, Any]:
+    wanted = text.get("format") or {"type": "text"}
+    if wanted["type"] == "json_schema":
+        wanted = {"description": None, "strict": False} | wanted
+    return {"verbosity": "medium"} | text | {"format": wanted}
 
 
 def _or(value: float | None, default: float) -> float:

@@ -65,3 +65,19 @@ def test_the_input_tokens_are_the_whole_context_however_much_was_kept() -> None:
         "output_tokens_details": {"reasoning_tokens": 1},
         "total_tokens": 13,
     }
+
+
+def test_a_format_with_a_schema_is_shown_with_its_defaults() -> None:
+    made = _object(text={"format": {"type": "json_schema", "name": "n", "schema": {"type": "object"}}})
+
+    Response.model_validate(made, strict=False)  # the other model has a format's schema always null
+    assert made["text"] == {
+        "format": {
+            "type": "json_schema",
+            "name": "n",
+            "schema": {"type": "object"},
+            "description": None,
+            "strict": False,
+        },
+        "verbosity": "medium",
+    }

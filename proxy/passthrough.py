@@ -29,6 +29,10 @@ def upstream_url(upstream: str, path_and_query: str) -> str:
     """
     parts = urlsplit(upstream)
     base = parts.path.rstrip("/")
+    if not path_and_query.startswith("/"):
+        # Absolute form (RFC 9112, 3.2.2): its authority is not for a client to choose.
+        asked = urlsplit(path_and_query)
+        path_and_query = "/" + asked.path.lstrip("/") + (f"?{asked.query}" if asked.query else "")
     path, mark, query = path_and_query.partition("?")
     if base and (path == base or path.startswith(base + "/")):
         rest = path[len(base) :]
@@ -71,7 +75,8 @@ class PassThrough:
         *,
         marked: bool,
     ) -> web.StreamResponse:
-        headers = through(request.headers.items())
+        # `Expect` was answered when the body was first asked for.
+        headers = [(name, value) for name, value in through(request.headers.items()) if name.lower() != "expect"]
         if request.content_length is not None and body is not None:
             headers.append(("content-length", str(request.content_length)))
         try:

@@ -14,6 +14,7 @@ import msgspec
 import structlog
 from aiohttp import web
 
+from upstream import listing
 from upstream.coding import CODINGS, TooLarge, Undecodable, decoded
 from upstream.problems import unsupported
 from upstream.request import body_members
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
 
     from upstream.admit import Admission
     from upstream.engine import Engine
-    from upstream.items import Item
     from upstream.settings import UpstreamSettings
     from upstream.store import Stored
 
@@ -36,8 +36,6 @@ _log = structlog.get_logger("upstream")
 STARTED = web.RequestKey("started", bool)
 """Set once an answer has begun, after which no other can be given."""
 _JSON = msgspec.json.Encoder()
-_PAGE = 20
-_MAX_PAGE = 100
 
 
 class Upgrade(Protocol):
@@ -150,16 +148,9 @@ class HttpApi:
     async def input_items(self, request: web.Request) -> web.Response:
         """`GET /responses/{id}/input_items`: what the request brought, newest first unless `order=asc`."""
         stored = self._stored(request)
-        listed = [_listed(item, f"{stored.id}_{index}") for index, item in enumerate(stored.input)]
-        if request.query.get("order") != "asc":
-            listed.reverse()
-        if (after := request.query.get("after")) is not None:
-            ids = [item["id"] for item in listed]
-            listed = listed[ids.index(after) + 1 :] if after in ids else []
-        limit = _limit(request.query.get("limit"))
-        page = listed[:limit]
-        ends = {"first_id": page[0]["id"] if page else None, "last_id": page[-1]["id"] if page else None}
-        return _json(_JSON.encode({"object": "list", "data": page, "has_more": len(listed) > limit} | ends))
+        query = request.query
+        page = listing.page(stored, order=query.get("order"), after=query.get("after"), limit=query.get("limit"))
+        return _json(_JSON.encode(page))
 
     async def models(self, _request: web.Request) -> web.Response:
         """`GET /models`."""
@@ -251,24 +242,3 @@ def _json(body: bytes) -> web.Response:
 
 def _model(name: str) -> dict[str, Any]:
     return {"id": name, "object": "model", "created": 0, "owned_by": "deltawire"}
-
-
-def _listed(item: Item, fallback: str) -> dict[str, Any]:
-    """An item as it is listed: every one has an id and a type, and content of messages is in parts."""
-    value = item.value() | {"type": item.type}
-    value["id"] = item.id or f"msg_{fallback}"
-    if item.type == "message":
-        value.setdefault("status", "completed")
-        if isinstance(value.get("content"), str):
-            kind = "output_text" if item.role == "assistant" else "input_text"
-            extra: dict[str, Any] = {"annotations": []} if item.role == "assistant" else {}
-            value["content"] = [{"type": kind, "text": value["content"]} | extra]
-    return value
-
-
-def _limit(text: str | None) -> int:
-    if text is None:
-        return _PAGE
-    if not text.isdecimal() or not 1 <= int(text) <= _MAX_PAGE:
-        raise invalid_request("Invalid 'limit': expected an integer from 1 to 100.", param="limit")
-    return int(text)

@@ -6,6 +6,7 @@ HTTP would have sent. Events of an SSE stream are flat (`type: "error"`, then co
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,6 +15,8 @@ import msgspec
 _JSON = msgspec.json.Encoder()
 _MIN_ERROR_STATUS = 400
 _MAX_ERROR_STATUS = 599
+_WAITING = frozenset({429, 503})
+_MAX_WAIT = 10**9
 
 PREVIOUS_NOT_FOUND = "previous_response_not_found"
 CONNECTION_LIMIT = "websocket_connection_limit_reached"
@@ -108,13 +111,16 @@ def from_frame(frame: dict[str, Any]) -> ApiError:
         status = next((STATUS_BY_NAME[name] for name in (code, kind) if name in STATUS_BY_NAME), 500)
     message = _text(error.get("message")) or _text(frame.get("detail")) or (nested if isinstance(nested, str) else "")
     known = {"message", "type", "param", "code", "headers", "status", "status_code"}
+    headers = _headers(frame.get("headers")) | _headers(error.get("headers"))
+    if status in _WAITING and "retry-after" not in headers and (seconds := _seconds(error)) is not None:
+        headers["retry-after"] = str(seconds)
     return ApiError(
         status=status,
         message=message or "The upstream reported an error without a message.",
         type=kind or ("server_error" if status >= 500 else "invalid_request_error"),  # noqa: PLR2004 - HTTP's own border
         code=code,
         param=_text(error.get("param")),
-        headers=_headers(frame.get("headers")) | _headers(error.get("headers")),
+        headers=headers,
         details={name: value for name, value in error.items() if name not in known} if error is not frame else {},
     )
 
@@ -131,7 +137,7 @@ def is_previous_not_found(error: ApiError) -> bool:
     if error.param == "previous_response_id":
         return True
     text = error.message.lower()
-    return "previous_response_id" in text or ("previous response" in text and "not found" in text)
+    return "previous_response_id" in text or ("response" in text and "not found" in text)
 
 
 def is_connection_limit(error: ApiError) -> bool:
@@ -175,6 +181,15 @@ def _status(*candidates: object) -> int | None:
     for value in candidates:
         if isinstance(value, int) and not isinstance(value, bool) and _MIN_ERROR_STATUS <= value <= _MAX_ERROR_STATUS:
             return value
+    return None
+
+
+def _seconds(error: dict[str, Any]) -> int | None:
+    """Whole seconds to wait, as some services say it in the error object instead of a header."""
+    for name in ("resets_in_seconds", "retry_after"):
+        value = error.get(name)
+        if isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < _MAX_WAIT:
+            return math.ceil(value)
     return None
 
 

@@ -18,7 +18,7 @@ NULL = b"null"
 class Event(msgspec.Struct, gc=False):
     """The few members of a frame that a relay acts upon; all else stays unread in the frame.
 
-    `response`, `item` and `error` are raw JSON, empty when absent.
+    `response` and `item` are raw JSON, empty when absent.
     """
 
     type: str

@@ -28,18 +28,26 @@ class Parser:
     """Incremental reader of an event stream (HTML Living Standard, 9.2.6); chunk borders do not matter."""
 
     def __init__(self) -> None:
-        self._rest = b""
+        self._line_parts: list[bytes] = []
+        self._after_return = False
         self._event = ""
         self._data: list[bytes] = []
 
     def feed(self, chunk: bytes) -> list[SseEvent]:
         """Events that `chunk` completes."""
-        buffer = self._rest + chunk
-        # A carriage return at the very end may be the first half of CRLF: it waits for the next chunk.
-        held = buffer[-1:] if buffer.endswith(b"\r") else b""
-        usable = buffer[: len(buffer) - len(held)].replace(b"\r\n", b"\n").replace(b"\r", b"\n")
-        *lines, last = usable.split(b"\n")
-        self._rest = last + held
+        if not chunk:
+            return []
+        if self._after_return:
+            chunk = chunk.removeprefix(b"\n")  # the second half of a CRLF whose first half has ended the line already
+        self._after_return = chunk.endswith(b"\r")
+        if b"\r" in chunk:
+            chunk = chunk.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+        first, *more = chunk.split(b"\n")
+        self._line_parts.append(first)
+        if not more:
+            return []
+        *lines, last = b"".join(self._line_parts), *more
+        self._line_parts = [last]
         return [event for line in lines if (event := self._line(line)) is not None]
 
     def _line(self, line: bytes) -> SseEvent | None:
@@ -49,7 +57,7 @@ class Parser:
         name, _, value = line.partition(b":")
         value = value.removeprefix(b" ")
         if name == b"event":
-            self._event = value.decode()
+            self._event = value.decode(errors="replace")
         elif name == b"data":
             self._data.append(value)
         return None

@@ -52,8 +52,8 @@ class Connection:
     async def serve(self) -> web.WebSocketResponse:
         """The life of the connection."""
         self._socket.headers.update(self._accept.headers)
-        await self._socket.prepare(self._request)
         try:
+            await self._socket.prepare(self._request)
             async with asyncio.TaskGroup() as group:
                 tasks = []
                 async for message in self._socket:

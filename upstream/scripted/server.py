@@ -110,7 +110,7 @@ class ScriptedUpstream:
 
     async def __aenter__(self) -> Self:
         app = web.Application(client_max_size=_NO_LIMIT)
-        app.router.add_route("*", "/{path:.*}", self._handle)
+        app.router.add_route("*", "/{path:.*}", self._handle_until_left)
         self._runner = web.AppRunner(
             app,
             handler_cancellation=True,
@@ -138,6 +138,12 @@ class ScriptedUpstream:
             await self._runner.cleanup()
         if kind is None and self._player.failures:
             raise self._player.failures[0]
+
+    async def _handle_until_left(self, request: web.Request) -> web.StreamResponse:
+        try:
+            return await self._handle(request)
+        except ConnectionError:
+            return web.Response()  # the other side has gone, and nobody reads this
 
     async def _handle(self, request: web.Request) -> web.StreamResponse:
         if request.path == "/v1/responses":

@@ -2,6 +2,8 @@ import asyncio
 import json
 
 import aiohttp
+import pytest
+from aiohttp import web
 
 from tests.support.responses import create, read_turn, user, ws_turn
 from upstream.scripted import Accept, Play, ScriptedUpstream, message
@@ -111,3 +113,17 @@ async def test_compression_is_agreed_on_only_when_wanted(http: aiohttp.ClientSes
                 assert socket.compress == expected
                 await ws_turn(socket, create([user("a" * 1000)]))
     assert up.turns[0].size == up.turns[1].size > 1000
+
+
+async def test_a_client_that_leaves_within_the_handshake_leaves_a_closed_connection(
+    http: aiohttp.ClientSession, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def gone(*_: object) -> None:
+        raise ConnectionResetError
+
+    monkeypatch.setattr(web.WebSocketResponse, "prepare", gone)
+    async with ScriptedUpstream() as up:
+        with pytest.raises(aiohttp.WSServerHandshakeError):
+            await http.ws_connect(f"{up.url}/responses")
+        assert up.connections[0].closed.is_set()
+    assert caplog.records == []

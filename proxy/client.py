@@ -10,6 +10,8 @@ from proxy.headers import of_error
 from wire.sse import COMMENT, CONTENT_TYPE
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from telemetry.turn import TurnRecord
     from wire.errors import ApiError
 
@@ -71,9 +73,9 @@ class ClientSide:
         """Answer with a response object."""
         return await self._whole(200, body, {})
 
-    async def error(self, error: ApiError) -> web.StreamResponse:
-        """Answer with an error and its status."""
-        return await self._whole(error.status, error.http_body(), of_error(error.headers))
+    async def error(self, error: ApiError, headers: Mapping[str, str] | None = None) -> web.StreamResponse:
+        """Answer with an error and its status; `headers` are ours, beside those that the error carries."""
+        return await self._whole(error.status, error.http_body(), of_error(error.headers) | dict(headers or {}))
 
     async def _whole(self, status: int, body: bytes, headers: dict[str, str]) -> web.StreamResponse:
         self._record.status = status

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import aiohttp
 from aiohttp import WSMsgType, web
@@ -17,10 +17,16 @@ if TYPE_CHECKING:
     from telemetry.turn import TurnRecord
 
 _UPGRADE_REQUIRED = 426
+_ERROR = 400
 _MAX_MESSAGE = 256 * 1024 * 1024
 _CLOSE_INTERNAL = 1011
 _PER_CONNECTION = "sec-websocket-"
 _Socket = web.WebSocketResponse[bool] | aiohttp.ClientWebSocketResponse[bool]
+
+
+class _End(NamedTuple):
+    code: int
+    reason: bytes = b""
 
 
 async def carry(
@@ -35,6 +41,8 @@ async def carry(
     """Answer an upgrade as the upstream does; with 426 where it has no WebSocket mode, at once when that is known."""
     if not links.has_websocket:
         return await _no_websocket(client)
+    if not web.WebSocketResponse().can_prepare(request):
+        return await client.error(invalid_request("This is no WebSocket handshake."))
     url = websocket_url(upstream)
     if request.query_string:
         url += "?" + request.query_string
@@ -50,7 +58,7 @@ async def carry(
         )
     except aiohttp.WSServerHandshakeError as error:
         links.refused(error.status)
-        if error.status in NO_WEBSOCKET:
+        if error.status in NO_WEBSOCKET or error.status < _ERROR:  # a page, say: no WebSocket mode either
             return await _no_websocket(client)
         answer = server_error(f"The upstream refused the upgrade with status {error.status}.", status=error.status)
         answer.type = "invalid_request_error" if error.status < 500 else "server_error"  # noqa: PLR2004 - HTTP's border
@@ -66,8 +74,8 @@ async def carry(
 
 async def _no_websocket(client: ClientSide) -> web.StreamResponse:
     error = invalid_request("The upstream has no WebSocket mode; use HTTP.", status=_UPGRADE_REQUIRED)
-    error.headers = {"upgrade": "websocket"}
-    return await client.error(error)
+    # RFC 9110, 15.5.22 and 7.8: the answer says to which protocol, and that this is about the connection.
+    return await client.error(error, {"upgrade": "websocket", "connection": "upgrade"})
 
 
 async def _carried(request: web.Request, far: aiohttp.ClientWebSocketResponse[bool]) -> web.StreamResponse:
@@ -82,20 +90,32 @@ async def _carried(request: web.Request, far: aiohttp.ClientWebSocketResponse[bo
     for name, value in through(answered.items()):
         if not name.lower().startswith(_PER_CONNECTION):
             near.headers.add(name, value)
-    await near.prepare(request)
+    end = _End(aiohttp.WSCloseCode.GOING_AWAY)
+    try:
+        await near.prepare(request)
+        end = await _between(near, far)
+    finally:
+        closing = [far.close(code=end.code, message=end.reason)]
+        if near.prepared:
+            closing.append(near.close(code=end.code, message=end.reason))
+        await asyncio.gather(*closing, return_exceptions=True)
+    return near
+
+
+async def _between(near: _Socket, far: _Socket) -> _End:
+    """Carry messages both ways until one side ends; how it ended."""
     pumps = [asyncio.ensure_future(_pump(near, far)), asyncio.ensure_future(_pump(far, near))]
     try:
-        await asyncio.wait(pumps, return_when=asyncio.FIRST_COMPLETED)
+        done, _ = await asyncio.wait(pumps, return_when=asyncio.FIRST_COMPLETED)
     finally:
         for pump in pumps:
             pump.cancel()
         await asyncio.gather(*pumps, return_exceptions=True)
-        await asyncio.gather(far.close(), near.close(), return_exceptions=True)
-    return near
+    return next((pump.result() for pump in done if pump.exception() is None), _End(_CLOSE_INTERNAL))
 
 
-async def _pump(source: _Socket, sink: _Socket) -> None:
-    """Carry messages one way until the source closes, then close the sink alike."""
+async def _pump(source: _Socket, sink: _Socket) -> _End:
+    """Carry messages one way until the source ends; how it ended."""
     while True:
         message = await source.receive()
         if message.type is WSMsgType.TEXT:
@@ -107,9 +127,8 @@ async def _pump(source: _Socket, sink: _Socket) -> None:
         elif message.type is WSMsgType.PONG:
             await sink.pong(message.data)
         elif message.type is WSMsgType.CLOSE:
-            code = message.data if isinstance(message.data, int) and message.data else aiohttp.WSCloseCode.OK
-            await sink.close(code=code, message=(message.extra or "").encode())
-            return
+            return _End(message.data or aiohttp.WSCloseCode.OK, (message.extra or "").encode())
+        elif source.close_code == aiohttp.WSCloseCode.MESSAGE_TOO_BIG:
+            return _End(aiohttp.WSCloseCode.MESSAGE_TOO_BIG)
         else:
-            await sink.close(code=source.close_code or _CLOSE_INTERNAL)
-            return
+            return _End(_CLOSE_INTERNAL)  # broken off: the code for that may not stand on the wire

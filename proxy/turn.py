@@ -10,6 +10,7 @@ from proxy.flight import Facts, Flight
 from proxy.links import NoLinkError
 from proxy.plan import Plan, Rules, before_matching, plan
 from proxy.request import TurnRequest, is_json, read
+from wire.coding import BodyError, decode
 from wire.errors import invalid_request
 from wire.exact import Inexact
 from wire.split import Malformed
@@ -34,8 +35,8 @@ async def serve(
         raw = await bodies.read(request.content.iter_any(), request.content_length, limit)
         arrived = monotonic()
         record.client_bytes = len(raw)
-        body = bodies.decode(raw, ",".join(request.headers.getall("content-encoding", ())), limit)
-    except bodies.BodyError as error:
+        body = decode(raw, ",".join(request.headers.getall("content-encoding", ())), limit)
+    except BodyError as error:
         record.error = error.code
         return await client.error(error.error)
     reason = "unreadable"

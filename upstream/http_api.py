@@ -15,11 +15,11 @@ import structlog
 from aiohttp import web
 
 from upstream import listing
-from upstream.coding import CODINGS, TooLarge, Undecodable, decoded
 from upstream.problems import unsupported
 from upstream.request import body_members
 from upstream.run import Run
 from wire import sse
+from wire.coding import BodyError, decode, too_large
 from wire.errors import ApiError, invalid_request, server_error
 
 if TYPE_CHECKING:
@@ -211,16 +211,13 @@ def log_turn(transport: str, run: Run, began: float) -> None:
 
 async def _body(request: web.Request, limit: int) -> bytes:
     """The request's body without its coding, at most `limit` bytes on the wire and in memory."""
-    coding = request.headers.get("content-encoding", "").strip().lower()
-    if coding not in CODINGS and coding not in {"", "identity"}:
-        raise invalid_request("Unsupported content encoding. Use gzip, deflate, br or zstd, one at a time.", status=415)
+    codings = ",".join(request.headers.getall("content-encoding", ()))
     try:
-        body = await request.read()
-        return decoded(body, coding, limit) if coding in CODINGS else body
-    except (web.HTTPRequestEntityTooLarge, TooLarge):
-        raise invalid_request("The request body is too large.", code="request_too_large", status=413) from None
-    except Undecodable:
-        raise invalid_request(f"The request body is not valid {coding}.") from None
+        return decode(await request.read(), codings, limit)
+    except web.HTTPRequestEntityTooLarge:
+        raise too_large(limit).error from None
+    except BodyError as error:
+        raise error.error from None
 
 
 def _from_http(error: web.HTTPException, request: web.Request) -> ApiError:

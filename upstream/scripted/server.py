@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Self
 from aiohttp import web
 
 from upstream.scripted.answers import message
-from upstream.scripted.coding import decoded
 from upstream.scripted.connection import Accept, Connection
 from upstream.scripted.context import Cache, Contexts, Turn
 from upstream.scripted.faults import RefuseUpgrade
 from upstream.scripted.player import Player
 from upstream.scripted.script import Play, Script, as_function
 from upstream.scripted.sinks import HttpSink
+from wire.coding import BodyError, decode
 from wire.errors import ApiError, invalid_request
 from wire.extensions import ENVELOPE, FEATURES_HEADER
 
@@ -190,9 +190,9 @@ class ScriptedUpstream:
     async def _turn(self, request: web.Request) -> web.StreamResponse:
         body = await request.read()
         try:
-            raw = decoded(body, request.headers.get("content-encoding", ""))
-        except ValueError:
-            return _refused(invalid_request("Unsupported content encoding.", status=415))
+            raw = decode(body, request.headers.get("content-encoding", ""), _NO_LIMIT)
+        except BodyError as error:
+            return _refused(error.error)
         turn = self._player.receive("http", 0, raw, _lower(request), len(body))
         cache = Cache()
         play = await self._player.decide(turn, cache)

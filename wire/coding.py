@@ -1,0 +1,149 @@
+"""Content codings of request bodies, undone with a bound: a small body may stand for a huge one."""
+
+from __future__ import annotations
+
+import sys
+import zlib
+from typing import TYPE_CHECKING, Protocol
+
+import brotli
+
+from wire.errors import ApiError, invalid_request
+
+if sys.version_info >= (3, 14):
+    from compression import zstd
+else:
+    from backports import zstd
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_MAX_LAYERS = 2
+_MAX_MEMBERS = 64
+"""Members or frames in one body: each one costs a copy of what follows it, so that many empty ones would cost hours."""
+_GZIP_WINDOW = 16 + zlib.MAX_WBITS
+
+
+class BodyError(Exception):
+    """A body that cannot be served: `code` says why in one word, `error` is what the client is told."""
+
+    def __init__(self, code: str, error: ApiError) -> None:
+        super().__init__(code)
+        self.code = code
+        self.error = error
+
+
+class _Corrupt(Exception):
+    pass
+
+
+class _TooLarge(Exception):
+    pass
+
+
+class _Decoder(Protocol):
+    def __call__(self, data: bytes, limit: int) -> bytes: ...
+
+
+def decode(body: bytes, encodings: str, limit: int) -> bytes:
+    """The body without its Content-Encoding (RFC 9110, 8.4), at most `limit` bytes. Raises `BodyError`."""
+    names = [name for part in encodings.split(",") if (name := part.strip().lower()) not in {"", "identity"}]
+    if len(names) > _MAX_LAYERS or any(name not in _DECODERS for name in names):
+        raise BodyError(
+            "unsupported_encoding",
+            invalid_request(
+                "Unsupported Content-Encoding. Supported are gzip, deflate, br and zstd.",
+                code="unsupported_content_encoding",
+                status=415,
+            ),
+        )
+    try:
+        for name in reversed(names):
+            body = _DECODERS[name](body, limit)
+    except _TooLarge:
+        raise too_large(limit) from None
+    except _Corrupt:
+        raise BodyError(
+            "invalid_encoding",
+            invalid_request(
+                "The request body does not decode by its Content-Encoding.", code="invalid_content_encoding"
+            ),
+        ) from None
+    return body
+
+
+def too_large(limit: int) -> BodyError:
+    """The error of a body that is larger than `limit` bytes."""
+    message = f"The request body is larger than the limit of {limit} bytes."
+    return BodyError("body_too_large", invalid_request(message, code="request_too_large", status=413))
+
+
+def _zlib(window: int) -> _Decoder:
+    def decoded(data: bytes, limit: int) -> bytes:
+        parts: list[bytes] = []
+        for _ in range(_MAX_MEMBERS):  # gzip may have several members (RFC 1952, 2.2)
+            decoder = zlib.decompressobj(window)
+            try:
+                parts.append(decoder.decompress(data, limit + 1 - sum(map(len, parts))))
+            except zlib.error:
+                raise _Corrupt from None
+            if sum(map(len, parts)) > limit:
+                raise _TooLarge
+            if not decoder.eof:
+                raise _Corrupt
+            data = decoder.unused_data
+            if not data:
+                return b"".join(parts)
+        raise _Corrupt
+
+    return decoded
+
+
+def _deflate(data: bytes, limit: int) -> bytes:
+    """`deflate` is the zlib format; some senders mean the bare one."""
+    try:
+        return _zlib(zlib.MAX_WBITS)(data, limit)
+    except _Corrupt:
+        return _zlib(-zlib.MAX_WBITS)(data, limit)
+
+
+def _brotli(data: bytes, limit: int) -> bytes:
+    decoder = brotli.Decompressor()
+    try:
+        found = decoder.process(data, output_buffer_limit=limit + 1)
+        while len(found) <= limit and not decoder.is_finished() and not decoder.can_accept_more_data():
+            found += decoder.process(b"", output_buffer_limit=limit + 1 - len(found))
+    except brotli.error:
+        raise _Corrupt from None
+    if len(found) > limit:
+        raise _TooLarge
+    if not decoder.is_finished():
+        raise _Corrupt
+    return bytes(found)
+
+
+def _zstd(data: bytes, limit: int) -> bytes:
+    parts: list[bytes] = []
+    for _ in range(_MAX_MEMBERS):  # one frame after another (RFC 8878, 3.1)
+        decoder = zstd.ZstdDecompressor()
+        try:
+            parts.append(decoder.decompress(data, max_length=limit + 1 - sum(map(len, parts))))
+        except zstd.ZstdError:
+            raise _Corrupt from None
+        if sum(map(len, parts)) > limit:
+            raise _TooLarge
+        if not decoder.eof:
+            raise _Corrupt
+        data = decoder.unused_data
+        if not data:
+            return b"".join(parts)
+    raise _Corrupt
+
+
+_DECODERS: dict[str, Callable[[bytes, int], bytes]] = {
+    "gzip": _zlib(_GZIP_WINDOW),
+    "x-gzip": _zlib(_GZIP_WINDOW),
+    "deflate": _deflate,
+    "br": _brotli,
+    "zstd": _zstd,
+}

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 import orjson
 
 from upstream.scripted.steps import Binary, Close, Hang, Reset, Step, Text, Wait, after
+from wire.events import TERMINAL
 
 if TYPE_CHECKING:
     import asyncio
@@ -118,7 +119,7 @@ class EmptyOutput:
 
     def apply(self, steps: list[Step]) -> list[Step]:
         """The answer with an empty terminal output."""
-        return _edit_last_response(steps, lambda response: response | {"output": []})
+        return _edit_end(steps, lambda response: response | {"output": []})
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,9 +135,7 @@ class Resealed:
             sealed = item.get("encrypted_content")
             return item | {"encrypted_content": sealed + self.suffix} if isinstance(sealed, str) else item
 
-        return _edit_last_response(
-            steps, lambda response: response | {"output": [reseal(item) for item in response["output"]]}
-        )
+        return _edit_end(steps, lambda response: response | {"output": [reseal(item) for item in response["output"]]})
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +147,7 @@ class Incomplete:
     def apply(self, steps: list[Step]) -> list[Step]:
         """The answer with another end."""
         details = {"status": "incomplete", "incomplete_details": {"reason": self.reason}}
-        return _edit_last_response(steps, lambda response: response | details, "response.incomplete")
+        return _edit_end(steps, lambda response: response | details, "response.incomplete")
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,7 +160,7 @@ class Failed:
     def apply(self, steps: list[Step]) -> list[Step]:
         """The answer with another end."""
         details = {"status": "failed", "error": {"code": self.code, "message": self.message}}
-        return _edit_last_response(steps, lambda response: response | details, "response.failed")
+        return _edit_end(steps, lambda response: response | details, "response.failed")
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,7 +204,7 @@ class Big:
 
     def apply(self, steps: list[Step]) -> list[Step]:
         """The answer with a big last event."""
-        return _edit_last_response(steps, lambda response: response | {"padding": "x" * self.size})
+        return _edit_end(steps, lambda response: response | {"padding": "x" * self.size})
 
 
 def error_frame(error: ApiError, style: Style) -> bytes:
@@ -218,14 +217,21 @@ def error_frame(error: ApiError, style: Style) -> bytes:
     return frame
 
 
-def _edit_last_response(steps: list[Step], edit: Callable[[Json], Json], kind: str | None = None) -> list[Step]:
-    """The steps with the response of the last event edited, and the event's type when `kind` is given."""
-    result = list(steps)
-    for index in range(len(result) - 1, -1, -1):
-        step = result[index]
-        if isinstance(step, Text):
-            event = orjson.loads(step.data)
-            event |= {"response": edit(event["response"])} | ({"type": kind} if kind else {})
-            result[index] = Text(orjson.dumps(event))
-            break
-    return result
+def _edit_end(steps: list[Step], edit: Callable[[Json], Json], kind: str | None = None) -> list[Step]:
+    """The steps with the response of the terminal event edited, and the event's type when `kind` is given.
+
+    An answer that other faults have left without a terminal response stays as it is.
+    """
+    return [_edited(step, edit, kind) for step in steps]
+
+
+def _edited(step: Step, edit: Callable[[Json], Json], kind: str | None) -> Step:
+    if not isinstance(step, Text):
+        return step
+    try:
+        event = orjson.loads(step.data)
+    except orjson.JSONDecodeError:
+        return step
+    if event.get("type") not in TERMINAL or not isinstance(event.get("response"), dict):
+        return step
+    return Text(orjson.dumps(event | {"response": edit(event["response"])} | ({"type": kind} if kind else {})))

@@ -126,3 +126,9 @@ def test_spaced_events_mean_the_same() -> None:
 
 def test_a_big_answer_is_as_big_as_asked() -> None:
     assert len(_last(Big(5000))["response"]["padding"]) == 5000
+
+
+@pytest.mark.parametrize("fault", [EmptyOutput(), Resealed(), Incomplete(), Failed(), Big(10)])
+def test_an_answer_without_an_end_has_none_to_change(fault: Fault) -> None:
+    cut = [*_steps()[:3], *Stray(b"[]", binary=True).apply([]), *Stray().apply([]), Close(1011)]
+    assert fault.apply(cut) == cut

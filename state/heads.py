@@ -10,7 +10,7 @@ echo of the head's answer, and at least one new item. The three parts are recogn
 - The echo by the table of `state.items`, item by item in the answer's order: clients drop what servers add. An
   `item_reference` stands for the item it names.
 - A base whose bytes are new (another serialisation, another replica, a restart) by its chain: the digest of all
-  canonical items up to a place. Only then is everything parsed; also where a known base led to no head.
+  canonical items up to a place. Only then is everything parsed; also where a known, short base led to no head.
 
 So heads form a tree by content alone: a branch or a side request finds its own, a rewind finds the older one. All of
 it happens inside one tenant. Digests only: no content is kept.

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from state.digest import Keyed
 
 MAX_STEPS_BACK = 8
-"""Known prefixes that are tried, the longest first; beyond them everything is parsed."""
+"""Known prefixes that are tried, the longest first: beyond a few edits back, a full turn is as good."""
 _AFTER_PREFIX = re.compile(rb"[ \t\r\n]*(,|\Z)")
 _SPACE = b" \t\r\n"
 
@@ -154,7 +154,7 @@ class Matcher:
         if reading is None:
             raise AssertionError("there is at least one known prefix")
         reading.answers |= known[0][1][0].answered
-        if not reading.matches and reading.near in _ELSEWHERE:
+        if not reading.matches and reading.near in _ELSEWHERE and end <= _MAX_PARSED_AGAIN:
             whole = self._concluded(tenant, self._items(tenant, inner[:end]) + items, 0, EMPTY, prefix)
             reading.matches, reading.boundaries = whole.matches, whole.boundaries
         reading.matches.sort(key=lambda match: (match.lenient, len(match.new)))
@@ -220,8 +220,10 @@ def _same(answer: AnswerItem, item: Item) -> bool:
 
 _NEAR_ORDER = ("reasoning_dropped", "output_reordered", "history_diverged")
 _ELSEWHERE = ("", "history_diverged")
-"""What may be an edit or a retry: a head may lie further back, known by its chain only. The other causes are habits of
-a client, and looking back would cost it a parse of everything on each turn."""
+"""What may be an edit or a retry: a head may lie further back, known by its chain only."""
+_MAX_PARSED_AGAIN = 65536
+"""Bytes of a known prefix that are parsed to look for such a head: a client that never echoes must not pay for all of
+its history on each turn (tens of milliseconds for a megabyte)."""
 
 
 def _near(answer: Sequence[AnswerItem], items: list[Item]) -> str:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 _MAX_ROWS = 1000
 _READY_LAG = 2.0
+"""Seconds of lag of the event loop beyond which turns had better go elsewhere."""
 _HEX = 8
 
 
@@ -41,6 +42,8 @@ class _Admin:
     async def readyz(self, _: web.Request) -> web.Response:
         if self._sidecar.draining:
             return web.Response(status=503, text="draining\n")
+        if self._sidecar.loop_lag > _READY_LAG:
+            return web.Response(status=503, text="wedged\n")
         return web.Response(text="ready\n")
 
     async def metrics(self, _: web.Request) -> web.Response:

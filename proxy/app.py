@@ -36,6 +36,8 @@ TURN_PATHS = ("/v1/responses", "/responses")
 _MAINTENANCE = 5.0
 _MAX_LINE = 64 * 1024
 _CLIENT_GONE = 499
+_LAST_WORDS = 2.0
+"""Seconds that answers get to end after the drain time, when their links are closed already."""
 _log = structlog.get_logger("deltawire.proxy")
 
 
@@ -60,6 +62,8 @@ class Sidecar:
         self.metrics = Metrics()
         self.recent = Recent()
         self.draining = False
+        self.loop_lag = 0.0
+        """Seconds by which the event loop last woke a task too late."""
         self._tracing = tracing
         self._tasks = Tasks()
         self._background = Tasks()
@@ -82,16 +86,8 @@ class Sidecar:
             max_line_size=_MAX_LINE,
             max_field_size=_MAX_LINE,
         )
-        links = Links(settings, self._session, self._tasks, on_end=self.metrics.link_ended)
-        memory = Memory(settings, self._background, on_error=self.metrics.state_error)
-        http = PassThrough(settings.upstream, self._session)
-        self._services = Services(settings, links, memory, http, self.metrics)
-        self.metrics.observe_links(links.pool.counts)
-        self.metrics.observe_heads(lambda: len(memory.index))
-        self.metrics.transport_mode(settings.transport)
-        self._tasks.spawn(links.maintain(_MAINTENANCE), "link maintenance")
-        self._tasks.spawn(lag.watch(self.metrics.loop_lag), "loop lag")
         try:
+            self._assemble()
             client_app = web.Application(client_max_size=0)
             client_app.router.add_route("*", "/{path:.*}", self._serve)
             url = await self._listen(client_app, settings.listen)
@@ -103,6 +99,26 @@ class Sidecar:
             "listening", url=url, admin=admin_url, transport=settings.transport, shared=settings.state != "memory"
         )
         return Running(self, url, admin_url)
+
+    def _assemble(self) -> None:
+        settings = self.settings
+        links = Links(settings, self._session, self._tasks, on_end=self.metrics.link_ended)
+        memory = Memory(settings, self._background, on_error=self._state_error)
+        http = PassThrough(settings.upstream, self._session)
+        self._services = Services(settings, links, memory, http, self.metrics)
+        self.metrics.observe_links(links.pool.counts)
+        self.metrics.observe_heads(lambda: len(memory.index))
+        self.metrics.transport_mode(settings.transport)
+        self._tasks.spawn(links.maintain(_MAINTENANCE), "link maintenance")
+        self._tasks.spawn(lag.watch(self._lagged), "loop lag")
+
+    def _lagged(self, seconds: float) -> None:
+        self.loop_lag = seconds
+        self.metrics.loop_lag(seconds)
+
+    def _state_error(self, operation: str) -> None:
+        self.metrics.state_error(operation)
+        _log.warning("shared state does not answer", operation=operation)
 
     @property
     def services(self) -> Services:
@@ -117,6 +133,7 @@ class Sidecar:
             auto_decompress=False,
             max_line_size=_MAX_LINE,
             max_field_size=_MAX_LINE,
+            shutdown_timeout=_LAST_WORDS,
         )
         self._runners.append(runner)
         await runner.setup()

@@ -26,6 +26,7 @@ NO_WEBSOCKET_FOR = 600.0
 """Seconds for which such an answer is believed."""
 VERIFY_LIMIT = 5.0
 """Seconds that a link gets to answer the ping that precedes its use."""
+_WINDOW_BITS = 15
 _MAX_MESSAGE = 256 * 1024 * 1024
 
 
@@ -140,6 +141,7 @@ class Links:
                 self._url,
                 headers=headers,
                 autoping=False,
+                compress=_WINDOW_BITS if self._settings.link_compression == "on" else 0,
                 max_msg_size=_MAX_MESSAGE,
                 decode_text=False,
             )

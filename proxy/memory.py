@@ -10,13 +10,13 @@ from state.digest import Keyed
 from state.envelope import Envelope, EnvelopeReader
 from state.heads import Head, HeadIndex
 from state.match import Match, Matcher, Reading
-from state.redis_store import RedisHeads
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from proxy.settings import ProxySettings
     from proxy.tasks import Tasks
+    from state.redis_store import RedisHeads
 
 
 class Memory:
@@ -30,7 +30,7 @@ class Memory:
         self._tasks = tasks
         self._shared: RedisHeads | None = None
         if settings.state != "memory":
-            self._shared = RedisHeads(settings.state, ttl=settings.state_ttl, on_error=on_error)
+            self._shared = _shared(settings, on_error)
 
     def tenant(self, parts: Sequence[bytes]) -> bytes:
         """The tenant's digest."""
@@ -98,3 +98,9 @@ class Memory:
         """Close what is shared."""
         if self._shared is not None:
             await self._shared.close()
+
+
+def _shared(settings: ProxySettings, on_error: Callable[[str], None]) -> RedisHeads:
+    from state.redis_store import RedisHeads  # noqa: PLC0415 - half a second that a sidecar without Redis does not pay
+
+    return RedisHeads(settings.state, ttl=settings.state_ttl, on_error=on_error)

@@ -241,6 +241,7 @@ PROXY: tuple[Option, ...] = (
     _MAX_BODY,
     Option("max-links", "256", count, "upstream WebSockets at once; beyond it turns go by HTTP"),
     Option("link-max-age", "55m", duration, "age at which a link is retired between turns, in seconds"),
+    Option("link-compression", "off", one_of("off", "on"), "on: offer permessage-deflate; fewer bytes for more CPU"),
     Option("ping-interval", "25s", duration, "silence on a link after which it is pinged, in seconds"),
     Option("max-state", "64MiB", size, "memory for heads, in bytes; the least recently used go first"),
     Option("forward-header", "", names, "headers, comma-separated, that go onto handshakes and tell tenants apart"),

@@ -13,6 +13,8 @@ _ONLY_ON_LINKS = frozenset({"type", "stream_id", "generate", ENVELOPE_FIELD})
 """Members that have a meaning in a frame and none in a body: what they are to mean is for the upstream to say."""
 _ABSENT = (None, b"null")
 _OFF = (None, b"null", b"false")
+_SWITCH = (*_OFF, b"true")
+"""What `stream` may be. It does not travel in a frame, so that a link's upstream could not refuse anything else."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +47,9 @@ def read(body: bytes) -> TurnRequest:
         stored=found.get("store") != b"false",
         client_state=any(found.get(name) not in _ABSENT for name in _SET_BY_CLIENT)
         or found.get("background") not in _OFF,
-        readable=found.get("input", b"").startswith((b"[", b'"')) and not _ONLY_ON_LINKS & found.keys(),
+        readable=found.get("input", b"").startswith((b"[", b'"'))
+        and found.get("stream") in _SWITCH
+        and not _ONLY_ON_LINKS & found.keys(),
         tools=found.get("tools", b"[]") not in {b"[]", b"null"},
         model=_text(found.get("model")),
     )

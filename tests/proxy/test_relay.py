@@ -174,7 +174,7 @@ async def test_the_status_is_sent_after_the_hold_time_with_the_events_so_far() -
         assert types[-1] == "error"
 
 
-@pytest.mark.parametrize("code", [None, 1000, 1011])
+@pytest.mark.parametrize("code", [None, 1000, 1009, 1011])
 async def test_a_link_that_dies_after_the_frame_was_written_is_a_502_and_never_sent_again(code: int | None) -> None:
     async with rigged(one(CloseAfter(0, code))) as rig:
         got = await first_turn(rig)

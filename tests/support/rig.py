@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     from proxy.links import Links
     from state.heads import Head
+    from telemetry.traces import Tracing
     from upstream.scripted import Turn
 
 Json = dict[str, Any]
@@ -247,8 +248,14 @@ class Talk:
 
 def settings(upstream: str, **changes: Any) -> ProxySettings:
     """Settings under which nothing happens by the passing of time."""
-    still = {"hold": _LONG, "silence": _LONG, "ping_interval": _LONG, "drain": PATIENCE, "dial_timeout": PATIENCE}
-    return ProxySettings(upstream=upstream, listen=_LOOPBACK, admin=_LOOPBACK, **{**still, **changes})
+    still: dict[str, Any] = {
+        "hold": _LONG,
+        "silence": _LONG,
+        "ping_interval": _LONG,
+        "drain": PATIENCE,
+        "dial_timeout": PATIENCE,
+    }
+    return ProxySettings(upstream=upstream, **{**still, "listen": _LOOPBACK, "admin": _LOOPBACK, **changes})
 
 
 @asynccontextmanager
@@ -256,6 +263,7 @@ async def rigged(
     script: Any = None,
     *,
     upstream: Mapping[str, Any] | None = None,
+    tracing: Tracing | None = None,
     **changes: Any,
 ) -> AsyncIterator[Rig]:
     """A rig; at the end everything that was sent is checked, and the sidecar has to leave nothing behind.
@@ -270,7 +278,7 @@ async def rigged(
         aiohttp.ClientSession(connector=aiohttp.TCPConnector(force_close=True), auto_decompress=False) as session,
     ):
         with patch.object(ssl, "create_default_context", _TLS):
-            running = await app.start(settings(changes.pop("url", up.url), **changes))
+            running = await app.start(settings(changes.pop("url", up.url), **changes), tracing)
         rig = Rig(up, running, session)
         try:
             yield rig

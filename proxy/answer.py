@@ -84,7 +84,8 @@ class Answer:
         """The next frame of the link. Raises `OutOfOrder`."""
         try:
             event = peek(frame)
-            frame.decode()  # RFC 6455, 5.6: text that is not UTF-8 fails the connection; `peek` skips what it ignores
+            if not frame.isascii():
+                frame.decode()  # RFC 6455, 5.6: other text fails the connection, and `peek` skips what it ignores
         except (Malformed, UnicodeDecodeError):
             raise OutOfOrder("not an event") from None
         if not event.type.isprintable():

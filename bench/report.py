@@ -114,6 +114,7 @@ def markdown(reports: Sequence[Report]) -> str:
     rows = [_row(client, own) for client, own in sorted(clients.items())] + [_row("all", reports)]
     lines = [_line(COLUMNS), _line(["---"] + ["---:"] * (len(COLUMNS) - 1)), *map(_line, rows)]
     lines += _section("Faults", (fault for report in reports for fault in faults(report)))
+    lines += _section("Explained", (text for report in reports for text in explained(report)))
     reasons = sum((Counter(report.reasons) for report in reports), Counter[str]())
     lines += _section("Reasons of turns that were no delta", (f"`{name}`: {reasons[name]}" for name in sorted(reasons)))
     lines += _section("Notes", (f"{report.trace}: {note}" for report in reports for note in report.notes))
@@ -132,6 +133,16 @@ def faults(report: Report) -> Iterable[str]:
                 f"{report.trace}: turn {n} could have continued turn {turn.possible_after}, "
                 f"went {turn.transport} ({turn.reason})"
             )
+
+
+def explained(report: Report) -> Iterable[str]:
+    """Everything that differs for a reason, one line each."""
+    for difference in report.differences:
+        if difference.kind in EXPLAINED:
+            yield f"{report.trace}: turn {difference.n}: {EXPLAINED[difference.kind]}"
+    for n, explanation in report.missed.items():
+        if explanation:
+            yield f"{report.trace}: turn {n} was no delta: {explanation}"
 
 
 def _row(name: str, reports: Sequence[Report]) -> list[str]:

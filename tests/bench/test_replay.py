@@ -80,6 +80,13 @@ async def test_a_cut_is_said_to_the_client_and_listed_as_explained(tmp_path: Pat
     assert [str(found) for found in report.differences] == ["turn 2 stream: cut_said"]
 
 
+async def test_agents_side_by_side_each_find_their_own_conversation(tmp_path: Path) -> None:
+    report = await _replayed(tmp_path, make_trace.parallel_agents(4))
+    assert report.ok
+    assert [turn.transport for turn in report.turns[-4:]] == ["delta"] * 4
+    assert sorted(turn.transport for turn in report.turns[1:5]) == ["delta", "full", "full", "full"]
+
+
 @pytest.mark.parametrize("recording", [make_trace.websocket(), make_trace.other_endpoints()])
 async def test_what_is_no_turn_goes_through(tmp_path: Path, recording: Recording) -> None:
     report = await _replayed(tmp_path, recording)

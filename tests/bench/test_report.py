@@ -1,8 +1,8 @@
 import json
 from typing import Any
 
-from bench.differences import CUT_SAID, Difference
-from bench.report import COLUMNS, Report, TurnReport, faults, markdown
+from bench.differences import CUT_SAID, EXPLAINED, Difference
+from bench.report import COLUMNS, Report, TurnReport, explained, faults, markdown
 
 
 def _turn(n: int, transport: str = "delta", reason: str = "", after: int | None = 1, **sizes: int) -> TurnReport:
@@ -69,6 +69,18 @@ def test_faults_are_listed_below_the_table_with_turn_and_path() -> None:
         "client/one: turn 2 could have continued turn 1, went full (unknown_head)",
     ]
     assert all(fault in markdown([report]) for fault in faults(report))
+
+
+def test_what_is_explained_is_listed_with_its_explanation() -> None:
+    report = _report(
+        _turn(2, "full", "head_busy"),
+        missed={2: "another turn ran on its head", 3: ""},
+        differences=[Difference(4, "stream", CUT_SAID), Difference(5, "status", "x")],
+    )
+    assert list(explained(report)) == [
+        f"client/one: turn 4: {EXPLAINED[CUT_SAID]}",
+        "client/one: turn 2 was no delta: another turn ran on its head",
+    ]
 
 
 def test_json_has_the_sums_and_every_turn() -> None:

@@ -222,6 +222,22 @@ def branch(*, store: bool | None = False) -> Recording:
     return recording
 
 
+def parallel_agents(count: int = 4) -> Recording:
+    """One turn, then several agents that all go on from it at the same time, two turns each."""
+    recording = Recording()
+    trunk = [user("Split up.")]
+    trunk += recording.turn(_body(trunk), [message("Splitting.")])
+    histories = [[*trunk, user(f"You are agent {number}.")] for number in range(count)]
+    for _ in range(2):
+        bodies = [_body(history) for history in histories]
+        numbers = [recording.request(compact(body)) for body in bodies]
+        for n, body, history in zip(numbers, bodies, histories, strict=True):
+            response = recording.answered(body, [message(f"Answer {n}.")])
+            recording.response(n, events=events_of(response))
+            history += [*response["output"], user("Go on.")]
+    return recording
+
+
 def compaction() -> Recording:
     """After two turns the client writes its history anew, and goes on from there."""
     recording = Recording()

@@ -52,6 +52,7 @@ class Flight:
     ) -> None:
         self._services = services
         self._handshake = headers.for_handshake(http_request.headers, services.settings.forward_headers)
+        self._query = http_request.rel_url.raw_query_string
         self._client = client
         self._record = record
         self._facts = facts
@@ -74,7 +75,7 @@ class Flight:
     async def _attempt(self, plan: Plan, *, may_retry: bool) -> web.StreamResponse | Refusal:
         head = plan.match.head if plan.match is not None else None
         with self._services.memory.leased(head):
-            link = await self._services.links.acquire(self._facts.tenant, plan.link, self._handshake)
+            link = await self._services.links.acquire(self._facts.tenant, plan.link, self._handshake, self._query)
             if head is not None and not head.stored and link.slot.latest is not head:
                 raise AssertionError("a head that is not stored is continued on its own link only")
             self._held = link

@@ -7,6 +7,7 @@ from time import monotonic
 from typing import TYPE_CHECKING
 
 import aiohttp
+from yarl import URL
 
 from proxy import dialect
 from proxy.link import GOING_AWAY, Link
@@ -83,8 +84,10 @@ class Links:
         """See `proxy.plan.Places`."""
         return any(slot.fresh and slot.tenant == tenant for slot in self.pool)
 
-    async def acquire(self, tenant: bytes, want: int | None, headers: Mapping[str, str]) -> Link:
+    async def acquire(self, tenant: bytes, want: int | None, headers: Mapping[str, str], query: str = "") -> Link:
         """A link for one turn, to be given back by `release`. Raises `NoLinkError`.
+
+        `headers` and `query` are those of the handshake, should one be needed.
 
         Up to the first await this is one step: what a plan found true still is.
         """
@@ -95,12 +98,12 @@ class Links:
         if isinstance(found, Dial):
             if found.instead is not None:
                 self._end_slot(found.instead, "retired")
-            link = await self._dial(found.slot, headers)
+            link = await self._dial(found.slot, headers, query)
             self.pool.claim(found.slot, monotonic())
         else:
             link = self._links[found.slot.id]
             await self._verified(link, now)
-        self._keep_spare(tenant, headers)
+        self._keep_spare(tenant, headers, query)
         return link
 
     async def _verified(self, link: Link, now: float) -> None:
@@ -120,9 +123,9 @@ class Links:
         if not link.ended:
             self.pool.release(link.slot, latest, monotonic())
 
-    async def _dial(self, slot: Slot, headers: Mapping[str, str]) -> Link:
+    async def _dial(self, slot: Slot, headers: Mapping[str, str], query: str) -> Link:
         try:
-            link = await self._open(slot, headers)
+            link = await self._open(slot, headers, query)
         except aiohttp.WSServerHandshakeError as error:
             self.pool.end(slot, "aborted")
             self.refused(error.status)
@@ -135,10 +138,10 @@ class Links:
             raise
         return link
 
-    async def _open(self, slot: Slot, headers: Mapping[str, str]) -> Link:
+    async def _open(self, slot: Slot, headers: Mapping[str, str], query: str) -> Link:
         async with asyncio.timeout(self._settings.dial_timeout):
             socket = await self._session.ws_connect(
-                self._url,
+                URL(f"{self._url}?{query}" if query else self._url, encoded=True),
                 headers=headers,
                 autoping=False,
                 compress=_WINDOW_BITS if self._settings.link_compression == "on" else 0,
@@ -157,13 +160,13 @@ class Links:
             link.end("drain")
         return link
 
-    def _keep_spare(self, tenant: bytes, headers: Mapping[str, str]) -> None:
+    def _keep_spare(self, tenant: bytes, headers: Mapping[str, str], query: str) -> None:
         if not self._closing and (slot := self.pool.spare(tenant, monotonic())) is not None:
-            self._tasks.spawn(self._dial_spare(slot, headers), f"link {slot.id} dial")
+            self._tasks.spawn(self._dial_spare(slot, headers, query), f"link {slot.id} dial")
 
-    async def _dial_spare(self, slot: Slot, headers: Mapping[str, str]) -> None:
+    async def _dial_spare(self, slot: Slot, headers: Mapping[str, str], query: str) -> None:
         try:
-            await self._dial(slot, headers)
+            await self._dial(slot, headers, query)
         except NoLinkError:
             return
 

@@ -75,7 +75,9 @@ async def _planned(
         dialect=services.links.dialect,
         has_websocket=services.links.has_websocket,
     )
-    tenant = memory.tenant(headers.tenant_parts(settings.upstream, request.headers, settings.forward_headers))
+    # A query belongs to the handshake, as `api-version` does, and so to what links and states are kept apart by.
+    upstream = f"{settings.upstream}?{request.rel_url.raw_query_string}"
+    tenant = memory.tenant(headers.tenant_parts(upstream, request.headers, settings.forward_headers))
     record.tenant = tenant.hex()[:8]
     early = before_matching(turn, rules)
     if early is not None:

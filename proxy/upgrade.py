@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import aiohttp
 from aiohttp import WSMsgType, web
+from yarl import URL
 
 from proxy.headers import through
 from proxy.links import NO_WEBSOCKET, Links, websocket_url
@@ -43,9 +44,8 @@ async def carry(
         return await _no_websocket(client)
     if not web.WebSocketResponse().can_prepare(request):
         return await client.error(invalid_request("This is no WebSocket handshake."))
-    url = websocket_url(upstream)
-    if request.query_string:
-        url += "?" + request.query_string
+    query = request.rel_url.raw_query_string
+    url = URL(websocket_url(upstream) + (f"?{query}" if query else ""), encoded=True)
     headers = [
         (name, value)
         for name, value in through(request.headers.items())

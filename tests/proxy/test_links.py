@@ -6,6 +6,7 @@ import asyncio
 from typing import Any
 
 import pytest
+from yarl import URL
 
 from proxy import dialect
 from proxy.links import NO_WEBSOCKET_FOR, NoLinkError, websocket_url
@@ -75,6 +76,27 @@ async def test_a_handshake_carries_the_identity_and_the_user_agent_and_nothing_e
             )
             assert not any(name.startswith("x-deltawire") for name in headers)
             assert "sec-websocket-extensions" not in headers
+
+
+async def test_a_query_is_part_of_the_handshake_and_of_the_tenant() -> None:
+    paths: list[str] = []
+
+    async def far(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        paths.append((await reader.readuntil(b"\r\n\r\n")).split()[1].decode())
+        writer.write(b"HTTP/1.1 503 Busy\r\ncontent-length: 2\r\n\r\n{}")
+        await writer.drain()
+        writer.close()
+
+    async with await asyncio.start_server(far, "127.0.0.1", 0) as server:
+        port = server.sockets[0].getsockname()[1]
+        async with rigged(url=f"http://127.0.0.1:{port}/v1") as rig:
+            rig.checked = False
+            for query in ("?api-version=a%2Fb", ""):
+                async with rig.session.post(URL(rig.url + query, encoded=True), data=rig.body([user("a")])) as answer:
+                    await answer.read()
+        assert paths == [f"/v1/responses{query}" for query in ("?api-version=a%2Fb",) * 2 + ("",) * 2]
+        tenants = [turn["tenant"] for turn in rig.running.sidecar.recent.newest()]
+        assert len(set(tenants)) == 2
 
 
 async def test_a_forwarded_header_is_part_of_the_tenant() -> None:

@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 
 from proxy.settings import Address
 from state.redis_url import parse_redis_url
+from wire.extensions import ENVELOPE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -161,10 +162,18 @@ def names(text: str) -> tuple[str, ...]:
     return found
 
 
-def words(text: str) -> tuple[str, ...]:
-    """Comma-separated words; `none` for none, since an empty environment variable counts as unset."""
-    found = tuple(part.strip() for part in text.split(",") if part.strip())
-    return () if found == ("none",) else found
+def some_of(*known: str) -> Callable[[str], tuple[str, ...]]:
+    """Some of these words, comma-separated; `none` for none, since an empty environment variable counts as unset."""
+
+    def read(text: str) -> tuple[str, ...]:
+        found = tuple(part.strip() for part in text.split(",") if part.strip())
+        if found == ("none",):
+            return ()
+        if not set(found) <= set(known):
+            raise ValueError(f"some of {', '.join(known)}, or none, is needed")
+        return found
+
+    return read
 
 
 class _Parser(argparse.ArgumentParser):
@@ -255,7 +264,7 @@ UPSTREAM: tuple[Option, ...] = (
     Option("tokens-per-second", "0", pace, "sim: pace of the answer in tokens per second; 0 is as fast as possible"),
     _MAX_BODY,
     Option("connection-max-age", "60m", duration, "age at which a WebSocket takes no further turn, in seconds"),
-    Option("features", "envelope", words, "extensions offered to sidecars, comma-separated, or none"),
+    Option("features", ENVELOPE, some_of(ENVELOPE), "extensions offered to sidecars, comma-separated, or none"),
     Option("secret", "", secret, "key that reasoning items are sealed with; random by default", shown=False),
     _DRAIN,
 )

@@ -155,10 +155,10 @@ GOOD: list[tuple[Callable[[str], Any], str, Any]] = [
     (options.secret, "0123456789abcdef", b"0123456789abcdef"),
     (options.names, "", ()),
     (options.names, " X-Team ,x-b,,", ("x-team", "x-b")),
-    (options.words, "envelope, context", ("envelope", "context")),
+    (options.some_of("a", "b"), "b, a,", ("b", "a")),
     (options.names, "x\n", ("x",)),
-    (options.words, "none", ()),
-    (options.words, "", ()),
+    (options.some_of("a"), "none", ()),
+    (options.some_of("a"), "", ()),
 ]
 
 
@@ -192,6 +192,7 @@ def test_a_value_is_read(reader: Callable[[str], Any], text: str, value: Any) ->
         ),
         *((options.state, text) for text in ("", "Memory", "http://host", "redis://", "redis://host?db=1")),
         *((options.secret, text) for text in ("short", "a" * 15, "\udcff" * 20)),
+        *((options.some_of("a", "b"), text) for text in ("c", "a,c", "a, none", "A", "a b")),
         *((options.names, text) for text in ("a b", "x:y", "x\ny", "\u00e9")),
     ],
 )
@@ -201,7 +202,7 @@ def test_a_value_that_cannot_be_used_is_refused(reader: Callable[[str], Any], te
     assert len(str(raised.value)) < 120
 
 
-@given(st.sampled_from([option for option in ALL if option.read is not options.words]), st.text(max_size=30))
+@given(st.sampled_from(ALL), st.text(max_size=30))
 def test_any_text_is_read_or_refused_in_one_short_line(option: Option, text: str) -> None:
     try:
         found = values("x", [option], parser("x", "about", [option]).parse_args([f"--{option.name}={text}"]), {})

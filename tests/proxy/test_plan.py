@@ -111,8 +111,8 @@ def test_a_change_that_the_upstream_honours_does_not_block() -> None:
     assert planned(reading(match), request=request, rules=Rules(dialect=DELTAWIRE)).match is match
 
 
-def test_an_empty_delta_is_sent_in_full_in_the_place_of_its_head() -> None:
-    assert planned(reading(Match(head(), []))) == Plan("full", "empty_delta", link=7)
+def test_an_empty_delta_is_sent_in_full_and_leaves_its_head_where_it_is() -> None:
+    assert planned(reading(Match(head(), []))) == Plan("full", "empty_delta")
 
 
 def test_the_longest_head_that_can_be_continued_is() -> None:
@@ -130,10 +130,14 @@ def test_deltas_can_be_switched_off() -> None:
     assert planned(reading(Match(head(stored=True), NEW)), rules=rules) == Plan("full", "disabled")
 
 
-@pytest.mark.parametrize("near", [{}, {"near": "reasoning_dropped", "near_head": head()}])
-def test_a_link_that_holds_another_state_by_now_is_not_taken_from_it(near: dict[str, Any]) -> None:
-    matches = [] if near else [Match(head(stored=True), [])]
-    assert planned(reading(*matches, **near), places=Links({7: "superseded"})).link is None
+def test_a_link_that_holds_another_state_by_now_is_not_taken_from_it() -> None:
+    found = reading(near="reasoning_dropped", near_head=head())
+    assert planned(found, places=Links({7: "superseded"})) == Plan("full", "reasoning_dropped")
+
+
+def test_a_head_that_was_only_near_keeps_its_place_when_another_was_reached() -> None:
+    found = reading(Match(head(link=1), []), near="reasoning_dropped", near_head=head(link=2))
+    assert planned(found) == Plan("full", "empty_delta")
 
 
 # Without a match
@@ -205,6 +209,13 @@ def test_the_border_counts_names_values_and_what_joins_them(spare: int, transpor
     assert planned(reading(), rules=rules).transport == transport
 
 
+@pytest.mark.parametrize(("spare", "delta"), [(0, True), (-1, False)])
+def test_the_border_counts_only_the_new_items_of_a_delta(spare: int, *, delta: bool) -> None:
+    size = sum(len(name) + len(raw) + len('"":,') for name, raw in REQUEST.members.items()) - len(REQUEST.input)
+    rules = Rules(dialect=Dialect("exact", max_frame=size + len(NEW[0]) + spare))
+    assert (planned(reading(Match(head(), NEW)), rules=rules).transport == "delta") is delta
+
+
 # The plan itself
 
 
@@ -255,7 +266,7 @@ def test_a_delta_is_only_planned_on_a_head_that_can_be_continued(
     assert made.reason in {"", *REASONS}
     if made.match is None:
         assert made.transport in {"full", "http"}
-        assert made.link is None or made.reason in SAME_CONVERSATION or found.near in SAME_CONVERSATION
+        assert made.link is None or (found.near in SAME_CONVERSATION and not found.matches)
         return
     chosen = made.match
     assert rules.transport == "auto"

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from state.heads import Head
     from state.match import Match, Reading
 
-SAME_CONVERSATION = frozenset({"reasoning_dropped", "output_reordered", "empty_delta"})
+SAME_CONVERSATION = frozenset({"reasoning_dropped", "output_reordered"})
 """Reasons for which the full turn certainly replaces the state that it nearly continued."""
 
 
@@ -81,7 +81,7 @@ def plan(
     """The plan of a turn that has been read and matched."""
     if reading.unknown_reference:
         return Plan("http", "client_state")
-    reason, link, changed = "", None, ""
+    reason = changed = ""
     if rules.transport == "full":
         reason = "disabled"
     else:
@@ -91,14 +91,13 @@ def plan(
                 return Plan("delta", match=match, link=_place(match.head, places))
             if not reason:
                 reason, changed = against, field
-                link = _place(match.head, places) if against in SAME_CONVERSATION else None
     reason = reason or reading.near or ("unknown_head" if reading.answers else "first_turn")
     if _size(request) > rules.dialect.max_frame:
         return Plan("http", "too_large")
     if reason == "first_turn" and rules.one_shot == "http" and not request.tools and not places.warm(tenant):
         return Plan("http", "one_shot")
-    if link is None and reading.near in SAME_CONVERSATION and reading.near_head is not None:
-        link = _place(reading.near_head, places)
+    replaced = reading.near_head if not reading.matches and reading.near in SAME_CONVERSATION else None
+    link = _place(replaced, places) if replaced is not None else None
     return Plan("full", reason, link=link, changed=changed)
 
 

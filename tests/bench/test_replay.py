@@ -57,15 +57,7 @@ TALKS = {
 }
 
 
-OWN_LINK = pytest.mark.xfail(
-    strict=True,
-    reason="a side request whose envelope differs takes the link of the conversation that it branches off",
-)
-
-
-@pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=OWN_LINK if name == "side requests" else ()) for name in TALKS]
-)
+@pytest.mark.parametrize("name", TALKS)
 async def test_every_possible_delta_is_one_and_nothing_else_changes(tmp_path: Path, name: str) -> None:
     recording, transports = TALKS[name]
     report = await _replayed(tmp_path, recording)

@@ -16,7 +16,7 @@ from aiohttp import web
 
 from proxy import admin, turn, upgrade
 from proxy.client import ClientSide
-from proxy.links import Links
+from proxy.links import Links, unredirected
 from proxy.memory import Memory
 from proxy.passthrough import PassThrough
 from proxy.services import Services
@@ -69,6 +69,7 @@ class Sidecar:
         self._background = Tasks()
         self._runners: list[web.AppRunner] = []
         self._active = 0
+        self._ending = asyncio.Event()
         self._idle = asyncio.Event()
         self._idle.set()
         self._session: aiohttp.ClientSession
@@ -83,6 +84,7 @@ class Sidecar:
             auto_decompress=False,
             trust_env=True,
             cookie_jar=aiohttp.DummyCookieJar(),
+            middlewares=(unredirected,),
             max_line_size=_MAX_LINE,
             max_field_size=_MAX_LINE,
         )
@@ -164,7 +166,13 @@ class Sidecar:
             if request.path in TURN_PATHS and "websocket" in request.headers.get("upgrade", "").lower():
                 services, upstream = self._services, self.settings.upstream
                 return await upgrade.carry(
-                    request, client, record, session=self._session, links=services.links, upstream=upstream
+                    request,
+                    client,
+                    record,
+                    session=self._session,
+                    links=services.links,
+                    upstream=upstream,
+                    ending=self._ending,
                 )
             return await self._services.http.forward(request, client, record)
         except (ConnectionResetError, aiohttp.ClientConnectionResetError):
@@ -201,6 +209,7 @@ class Sidecar:
         with suppress(TimeoutError):
             async with asyncio.timeout(self.settings.drain):
                 await self._idle.wait()
+        self._ending.set()
         if hasattr(self, "_services"):
             await self._services.links.close()
         for runner in self._runners:

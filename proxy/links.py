@@ -28,6 +28,7 @@ NO_WEBSOCKET_FOR = 600.0
 VERIFY_LIMIT = 5.0
 """Seconds that a link gets to answer the ping that precedes its use."""
 _WINDOW_BITS = 15
+_REDIRECTS = frozenset({301, 302, 303, 307, 308})
 _MAX_MESSAGE = 256 * 1024 * 1024
 
 
@@ -42,6 +43,15 @@ class NoLinkError(Exception):
 def websocket_url(upstream: str) -> str:
     """The WebSocket URL of a base URL: `https` to `wss`, `http` to `ws`, path and `/responses`."""
     return "ws" + upstream.removeprefix("http").rstrip("/") + "/responses"
+
+
+async def unredirected(request: aiohttp.ClientRequest, handler: aiohttp.ClientHandlerType) -> aiohttp.ClientResponse:
+    """Take a redirect of a WebSocket handshake for a refusal: credentials go to the upstream and nowhere else."""
+    answer = await handler(request)
+    if answer.status in _REDIRECTS and "sec-websocket-key" in request.headers:
+        answer.close()
+        raise aiohttp.WSServerHandshakeError(answer.request_info, (), status=answer.status, headers=answer.headers)
+    return answer
 
 
 class Links:

@@ -38,8 +38,12 @@ async def carry(
     session: aiohttp.ClientSession,
     links: Links,
     upstream: str,
+    ending: asyncio.Event,
 ) -> web.StreamResponse:
-    """Answer an upgrade as the upstream does; with 426 where it has no WebSocket mode, at once when that is known."""
+    """Answer an upgrade as the upstream does; with 426 where it has no WebSocket mode, at once when that is known.
+
+    What is carried when `ending` is set is closed as going away.
+    """
     if not links.has_websocket:
         return await _no_websocket(client)
     if not web.WebSocketResponse().can_prepare(request):
@@ -69,7 +73,7 @@ async def carry(
         return await client.error(
             server_error("The upstream cannot be reached.", status=502, code="upstream_unreachable"),
         )
-    return await _carried(request, far)
+    return await _carried(request, far, ending)
 
 
 async def _no_websocket(client: ClientSide) -> web.StreamResponse:
@@ -78,7 +82,9 @@ async def _no_websocket(client: ClientSide) -> web.StreamResponse:
     return await client.error(error, {"upgrade": "websocket", "connection": "upgrade"})
 
 
-async def _carried(request: web.Request, far: aiohttp.ClientWebSocketResponse[bool]) -> web.StreamResponse:
+async def _carried(
+    request: web.Request, far: aiohttp.ClientWebSocketResponse[bool], ending: asyncio.Event
+) -> web.StreamResponse:
     near = web.WebSocketResponse(
         autoping=False,
         autoclose=False,
@@ -93,7 +99,7 @@ async def _carried(request: web.Request, far: aiohttp.ClientWebSocketResponse[bo
     end = _End(aiohttp.WSCloseCode.GOING_AWAY)
     try:
         await near.prepare(request)
-        end = await _between(near, far)
+        end = await _between(near, far, ending)
     finally:
         closing = [far.close(code=end.code, message=end.reason)]
         if near.prepared:
@@ -102,16 +108,21 @@ async def _carried(request: web.Request, far: aiohttp.ClientWebSocketResponse[bo
     return near
 
 
-async def _between(near: _Socket, far: _Socket) -> _End:
+async def _between(near: _Socket, far: _Socket, ending: asyncio.Event) -> _End:
     """Carry messages both ways until one side ends; how it ended."""
-    pumps = [asyncio.ensure_future(_pump(near, far)), asyncio.ensure_future(_pump(far, near))]
+    ways = [asyncio.ensure_future(way) for way in (_pump(near, far), _pump(far, near), _ended(ending))]
     try:
-        done, _ = await asyncio.wait(pumps, return_when=asyncio.FIRST_COMPLETED)
+        done, _ = await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
     finally:
-        for pump in pumps:
-            pump.cancel()
-        await asyncio.gather(*pumps, return_exceptions=True)
-    return next((pump.result() for pump in done if pump.exception() is None), _End(_CLOSE_INTERNAL))
+        for way in ways:
+            way.cancel()
+        await asyncio.gather(*ways, return_exceptions=True)
+    return next((way.result() for way in done if way.exception() is None), _End(_CLOSE_INTERNAL))
+
+
+async def _ended(ending: asyncio.Event) -> _End:
+    await ending.wait()
+    return _End(aiohttp.WSCloseCode.GOING_AWAY)
 
 
 async def _pump(source: _Socket, sink: _Socket) -> _End:

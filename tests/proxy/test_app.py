@@ -105,6 +105,35 @@ async def test_every_answer_of_a_turn_has_a_request_id() -> None:
         assert all(one.startswith("req_") for one in ids)
 
 
+async def test_one_connection_of_a_client_serves_turns_errors_and_everything_else_one_after_the_other() -> None:
+    async with rigged(max_body=100_000) as rig, aiohttp.ClientSession() as kept:
+        rig.checked = False
+        for _ in range(3):
+            for body, status in ((b"{", 400), (rig.body("a"), 200), (b"{}", 200), (rig.body("a", stream=True), 200)):
+                async with kept.post(rig.url, data=body) as answer:
+                    assert (await answer.read(), answer.status)[1] == status
+            async with kept.get(f"{rig.running.url}/v1/models") as answer:
+                assert (await answer.read(), answer.status)[1] == 404
+        assert len(rig.running.sidecar._runners[0].server.connections) == 1  # type: ignore[union-attr]
+        async with kept.post(rig.url, data=b" " * 200_000) as answer:
+            assert answer.status == 413
+        async with kept.post(rig.url, data=rig.body("a")) as answer:
+            assert answer.status == 200
+
+
+async def test_a_client_that_leaves_within_its_body_is_no_error() -> None:
+    with capture() as lines:
+        async with rigged() as rig:
+            host, port = rig.running.url.removeprefix("http://").split(":")
+            _, writer = await asyncio.open_connection(host, int(port))
+            writer.write(b"POST /v1/responses HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{")
+            await until(lambda: bool(rig.running.sidecar._active))
+            writer.transport.abort()
+            await until(lambda: not rig.running.sidecar._active)
+            assert (await rig.metrics())("deltawire_clients_gone_total") == 1
+    assert {line["log_level"] for line in lines} == {"info"}
+
+
 async def test_control_headers_from_outside_choose_nothing_and_go_nowhere() -> None:
     async with rigged() as rig:
         talk = Talk(rig)

@@ -120,6 +120,17 @@ async def test_an_upstream_without_websockets_is_asked_once_and_then_left_alone_
         assert (await talk.say("c")).way[0] == "full"
 
 
+@pytest.mark.parametrize("status", [302, 307, 308])
+async def test_a_redirected_handshake_is_not_followed_with_anybodys_credentials(status: int) -> None:
+    async with rigged() as elsewhere:
+        redirect = RefuseUpgrade(status, headers={"location": f"{elsewhere.up.url}/responses"})
+        async with rigged(upstream={"upgrades": redirect}) as rig:
+            got = await Talk(rig).say("a", api_key="k")
+            assert (got.status, got.way[0]) == (200, "http")
+            assert len(rig.up.upgrade_attempts) == 1
+            assert elsewhere.up.upgrade_attempts == []
+
+
 @pytest.mark.parametrize("status", [401, 403, 429, 500, 503])
 async def test_a_refusal_of_this_moment_or_this_caller_is_not_remembered(status: int) -> None:
     async with rigged(upstream={"upgrades": RefuseUpgrade(status)}) as rig:

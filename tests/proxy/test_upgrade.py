@@ -11,6 +11,7 @@ import aiohttp
 import pytest
 from aiohttp import WSMsgType, web
 
+from proxy import app
 from tests.support.responses import create, user, ws_turn
 from tests.support.rig import Rig, Talk, rigged, until
 from upstream.scripted import Accept
@@ -176,6 +177,18 @@ async def test_a_client_that_breaks_off_ends_the_upstreams_connection() -> None:
         await far.gone.wait()
         assert far.heard[-1].type in {WSMsgType.CLOSE, WSMsgType.CLOSED, WSMsgType.ERROR}
         await until(lambda: not rig.running.sidecar._active)
+
+
+async def test_at_the_end_of_the_sidecar_both_sides_are_told_that_it_goes_away(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(app, "_LAST_WORDS", 0.05)
+    async with carried() as (near, far, rig):
+        closing = asyncio.ensure_future(rig.running.close())
+        message = await near.receive()
+        assert (message.type, message.data) == (WSMsgType.CLOSE, 1001)
+        await near.close()
+        await far.gone.wait()
+        assert far.heard[-1].data == 1001
+        await closing
 
 
 @pytest.mark.parametrize("status", [400, 404, 405, 426, 501])

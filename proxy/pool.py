@@ -110,8 +110,6 @@ class Pool:
         stored = [slot for slot in mine if slot.latest is not None and slot.latest.stored]
         if (slot := _oldest(nursery) or _oldest(stored)) is not None:
             return self._take(slot, now)
-        if len(self._slots) < self.max_links:
-            return Dial(self._open(tenant, now))
         instead = _oldest(slot for slot in self._slots.values() if slot.state is State.IDLE)
         if instead is None:
             return Exhausted()

@@ -57,7 +57,10 @@ def test_a_large_member_travels_whole_once_and_as_its_digest_from_then_on(name: 
 
 def test_small_members_and_others_always_travel_whole() -> None:
     sent = SentEnvelope()
-    body = {"tools": LARGE[:1] + b'"', "metadata": LARGE, "input": LARGE}
+    border = b'"%b"' % (b"x" * (ENVELOPE_WORTHWHILE - 2))
+    frame.full({"text": border, "input": b"[]"}, sent)
+    assert border not in frame.full({"text": border, "input": b"[]"}, sent)
+    body = {"tools": border.replace(b"x", b"", 1), "metadata": LARGE, "input": LARGE}
     for _ in range(3):
         assert frame.full(body, sent) == frame.full(body)
 

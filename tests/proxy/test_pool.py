@@ -151,7 +151,7 @@ def test_a_slot_too_old_is_not_given_to_a_turn_that_does_not_belong_there() -> N
 
 
 def test_a_spare_is_opened_where_the_tenant_has_none_and_there_is_room() -> None:
-    pool = Pool(3, AGE)
+    pool = Pool(9, AGE)
     opened(pool)
     fresh(pool, tenant=TWO)
     slot = pool.spare(ONE, 1.0)
@@ -161,7 +161,10 @@ def test_a_spare_is_opened_where_the_tenant_has_none_and_there_is_room() -> None
     pool.opened(slot, 1.0, max_age=AGE)
     assert pool.spare(ONE, 1.0) is None, "one is there"
     pool.claim(slot, 1.0)
+    pool.max_links = 3
     assert pool.spare(ONE, 1.0) is None, "no room"
+    pool.max_links = 4
+    assert pool.spare(ONE, 1.0) is not None
 
 
 # What is due
@@ -222,8 +225,10 @@ def test_ends_are_remembered_for_a_bounded_number_of_links() -> None:
     pool = Pool(9, AGE)
     first = holding(pool)
     pool.end(first, "retired")
-    for _ in range(4096):
+    for _ in range(4095):
         pool.end(opened(pool), "aborted")
+    assert pool.reason_against(latest(first), 1.0) == "link_retired"
+    pool.end(opened(pool), "aborted")
     assert pool.reason_against(latest(first), 1.0) == "link_lost"
 
 

@@ -13,7 +13,7 @@ from proxy.headers import through
 from wire.errors import server_error
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterable, Mapping
+    from collections.abc import AsyncIterable
 
     from proxy.client import ClientSide
     from telemetry.turn import TurnRecord
@@ -111,10 +111,10 @@ class PassThrough:
             response.headers.add(name, value)
         if upstream.content_length is not None:
             response.content_length = upstream.content_length
-        marks: Mapping[str, str] = client.marks()
-        for name, value in marks.items():
-            if marked and (name != "x-request-id" or name not in response.headers):
-                response.headers[name] = value
+        if marked:
+            # The id that the client sees is the one to find the turn by in our log.
+            record.request_id = upstream.headers.get("x-request-id", record.request_id)
+            response.headers.update(client.marks())
         await response.prepare(request)
         try:
             async for chunk in upstream.content.iter_any():

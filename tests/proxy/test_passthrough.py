@@ -329,8 +329,18 @@ async def test_a_turn_by_http_is_what_the_upstream_answers_with_our_marks(*, str
             got = await talk.say(text)
             assert got.way == ("http", "disabled")
             assert got.headers["x-request-id"].startswith("req_0000")
+            assert rig.running.sidecar.recent.newest()[0]["request_id"] == got.headers["x-request-id"]
         assert [turn.raw for turn in rig.up.turns] == list(rig.bodies.values())
         assert rig.up.turns[0].headers["content-type"] == "application/json"
+
+
+async def test_a_turn_by_http_whose_upstream_names_none_has_our_request_id() -> None:
+    async def far(request: web.Request) -> web.StreamResponse:
+        return web.Response(body=await request.read())
+
+    async with before(far) as rig:
+        got = await rig.post(rig.body("a"))
+        assert got.headers["x-request-id"] == rig.running.sidecar.recent.newest()[0]["request_id"]
 
 
 async def test_an_error_of_the_upstream_by_http_passes_with_its_status_body_and_headers() -> None:

@@ -296,6 +296,18 @@ async def test_all_links_are_closed_with_going_away_when_the_sidecar_ends() -> N
     assert 'deltawire_link_ends_total{cause="closed_by_upstream"} 0.0' in ends
 
 
+@pytest.mark.parametrize("taken", [True, False])
+@pytest.mark.parametrize("stream", [True, False])
+async def test_compression_is_offered_on_request_and_may_be_declined(*, taken: bool, stream: bool) -> None:
+    async with rigged(upstream={"upgrades": Accept(deflate=taken)}, link_compression="on") as rig:
+        talk = Talk(rig, stream=stream, store=False)
+        for text in ("a" * 10_000, "b" * 10_000, "c"):
+            assert (await talk.say(text)).status == 200
+        assert talk.ways == [FIRST, DELTA, DELTA]
+        assert "permessage-deflate" in rig.up.upgrade_attempts[0]["sec-websocket-extensions"]
+        assert bool(rig.links._links[1]._socket.compress) is taken
+
+
 LARGE: dict[str, Any] = {
     "instructions": "Be brief. " * 60,
     "tools": [{"type": "function", "name": "f", "description": "d" * 400}],

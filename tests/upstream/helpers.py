@@ -107,6 +107,4 @@ def outputs(response: dict[str, Any], text: str = "ok") -> list[dict[str, Any]]:
 
 def said(response: dict[str, Any]) -> str:
     """Text of the answer."""
-    return "".join(
-        part["text"] for item in response["output"] if item["type"] == "message" for part in item["content"]
-    )
+    return "".join(part["text"] for item in response["output"] if item["type"] == "message" for part in item["content"])

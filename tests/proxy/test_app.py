@@ -121,6 +121,19 @@ async def test_one_connection_of_a_client_serves_turns_errors_and_everything_els
             assert answer.status == 200
 
 
+@pytest.mark.parametrize("transport", ["auto", "http"])
+async def test_a_client_of_http_1_0_gets_a_stream_that_ends_with_its_connection(transport: str) -> None:
+    async with rigged(transport=transport) as rig:
+        body = rig.body("a", stream=True)
+        host, port = rig.running.url.removeprefix("http://").split(":")
+        reader, writer = await asyncio.open_connection(host, int(port))
+        writer.write(b"POST /v1/responses HTTP/1.0\r\nContent-Length: %d\r\n\r\n" % len(body) + body)
+        head, _, events = (await reader.read()).partition(b"\r\n\r\n")
+        writer.close()
+        assert b"transfer-encoding" not in head.lower()
+        assert (events.count(b"event: "), events[-2:]) == (11, b"\n\n")
+
+
 async def test_a_client_that_leaves_within_its_body_is_no_error() -> None:
     with capture() as lines:
         async with rigged() as rig:

@@ -11,7 +11,7 @@ import pytest
 
 from tests.support.responses import user
 from tests.support.rig import Rig, Talk, rigged, until
-from upstream.scripted import Accept, Play, Turn, message, reasoning
+from upstream.scripted import Accept, Play, Turn, message, reasoning, response_object
 from upstream.scripted.faults import (
     Big,
     CloseAfter,
@@ -167,6 +167,20 @@ async def test_an_answer_without_items_is_not_continued() -> None:
         await talk.say("a")
         assert rig.heads == []
         assert (await talk.say("b")).way[0] == "full"
+
+
+@pytest.mark.parametrize("store", [True, False])
+async def test_an_answer_without_an_id_is_not_continued_and_loses_nothing(*, store: bool) -> None:
+    def script(turn: Turn) -> Play:
+        whole = response_object([message("m")], response_id=f"resp_{turn.number}", request=turn.body)
+        return Play(response=whole if turn.number != 2 else whole | {"id": ""})
+
+    async with rigged(script) as rig:
+        talk = Talk(rig, store=store)
+        for text in ("a", "b", "c", "d"):
+            await talk.say(text)
+        assert talk.ways == [FIRST, DELTA, DELTA if store else ("full", "superseded"), DELTA]
+        assert [turn.parent for turn in rig.up.turns] == ["", "resp_1", "resp_1" if store else "", "resp_3"]
 
 
 async def test_after_an_error_on_a_link_the_link_itself_goes_on() -> None:

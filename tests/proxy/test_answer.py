@@ -169,7 +169,7 @@ def test_an_error_that_cannot_be_read_is_out_of_order() -> None:
 
 @pytest.mark.parametrize(
     ("numbers", "following"),
-    [([], 0), ([0], 1), ([0, 1, 7], 8), ([3, None], 4), ([3, -1], 4), ([3, 2**70], 4)],
+    [([], 0), ([0], 1), ([0, 1, 7], 8), ([3, None], 4), ([3, -1], 4), ([3, 2**53], 4), ([2**53 - 1], 2**53)],
 )
 def test_the_next_sequence_number_follows_the_last_sensible_one(numbers: list[int | None], following: int) -> None:
     members = ({} if number is None else {"sequence_number": number} for number in numbers)
@@ -196,6 +196,14 @@ def test_an_output_shorter_than_the_items_is_put_together_from_them_in_their_ord
 def test_items_without_an_index_keep_the_order_of_their_events() -> None:
     answer = taken(CREATED, done(item("a"), 1), done(item("b")), done(item("c")), completed())
     assert [entry["id"] for entry in json.loads(answer.response())["output"]] == ["a", "b", "c"]
+
+
+def test_only_items_that_are_done_count() -> None:
+    added = frame("response.output_item.added", item=item("a"), output_index=0)
+    without = frame("response.output_item.done", output_index=1)
+    answer = taken(CREATED, added, without, completed())
+    assert json.loads(answer.response())["output"] == []
+    assert answer.forms(streamed=True) == []
 
 
 def test_an_output_longer_than_the_items_stands() -> None:
@@ -226,6 +234,7 @@ def test_an_item_sent_twice_alike_has_one_form() -> None:
     [
         (item("a"), item("f", type="function_call", call_id="c")),
         (item("f", type="function_call", call_id="c"), item("g", type="function_call", call_id="d")),
+        (item("a", type=1), item("b", type=1)),
     ],
 )
 def test_two_orders_of_the_same_items_are_never_two_forms(one: Json, two: Json) -> None:
@@ -273,7 +282,8 @@ def test_there_is_no_failed_event_without_a_response_object() -> None:
         ({"input_tokens": 5, "output_tokens": 0}, (5, 0, None)),
         ({"input_tokens": 5, "output_tokens": 6, "input_tokens_details": {"cached_tokens": 4}}, (5, 6, 4)),
         ({"input_tokens": True, "output_tokens": "6", "input_tokens_details": []}, (None, None, None)),
-        ({"input_tokens": -1, "output_tokens": 2**70}, (None, None, None)),
+        ({"input_tokens": -1, "output_tokens": 2**53}, (None, None, None)),
+        ({"input_tokens": 2**53 - 1}, (2**53 - 1, None, None)),
         ({"input_tokens": 1.5, "output_tokens": 1}, (None, 1, None)),
     ],
 )

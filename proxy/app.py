@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import aiohttp
 import structlog
 from aiohttp import web
+from aiohttp.http import SERVER_SOFTWARE
 
 from proxy import admin, turn, upgrade
 from proxy.client import ClientSide
@@ -92,6 +93,7 @@ class Sidecar:
             self._assemble()
             client_app = web.Application(client_max_size=0)
             client_app.router.add_route("*", "/{path:.*}", self._serve)
+            client_app.on_response_prepare.append(_without_our_name)
             url = await self._listen(client_app, settings.listen)
             admin_url = await self._listen(admin.application(self), settings.admin)
         except BaseException:
@@ -220,6 +222,12 @@ class Sidecar:
             await self._services.memory.close()
         await self._session.close()
         await asyncio.to_thread(self._tracing.shutdown, 2.0)
+
+
+async def _without_our_name(_: web.Request, response: web.StreamResponse) -> None:
+    """The library names itself where the upstream has not; a client behind plain HTTP would not read that."""
+    if response.headers.get("server") == SERVER_SOFTWARE:
+        del response.headers["server"]
 
 
 async def start(settings: ProxySettings, tracing: Tracing | None = None) -> Running:

@@ -94,6 +94,8 @@ class Flight:
         *,
         may_retry: bool,
     ) -> web.StreamResponse | Refusal:
+        if not may_retry and link.sent is not None:
+            link.sent.clear()  # the second try carries everything whole
         out = self._frame(link, plan)
         try:
             await link.send(out)
@@ -180,5 +182,3 @@ class Flight:
     def _refused(self, link: Link, refusal: Refusal) -> None:
         if refusal.ends_link:
             link.end("connection_limit")
-        elif link.sent is not None:
-            link.sent.clear()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import random
 from time import monotonic
 from typing import TYPE_CHECKING
 
@@ -25,6 +26,10 @@ NO_WEBSOCKET = frozenset({400, 404, 405, 426, 501})
 """Answers to an upgrade that say: there is no WebSocket mode here. Others are about this moment or this caller."""
 NO_WEBSOCKET_FOR = 600.0
 """Seconds for which such an answer is believed."""
+AGE_JITTER = 0.1
+"""Part of a link's age by which it may retire earlier."""
+COOLDOWN = 5.0
+"""Seconds without new dials after one that reached nobody: no turn waits for the same silence twice in a row."""
 VERIFY_LIMIT = 5.0
 """Seconds that a link gets to answer the ping that precedes its use."""
 _WINDOW_BITS = 15
@@ -73,6 +78,7 @@ class Links:
         self._on_end = on_end
         self._links: dict[int, Link] = {}
         self._none_until = 0.0
+        self._dial_after = 0.0
         self._closing = False
         self._url = websocket_url(settings.upstream)
 
@@ -134,6 +140,9 @@ class Links:
             self.pool.release(link.slot, latest, monotonic())
 
     async def _dial(self, slot: Slot, headers: Mapping[str, str], query: str) -> Link:
+        if monotonic() < self._dial_after:
+            self.pool.end(slot, "aborted")
+            raise NoLinkError("dial_failed")
         try:
             link = await self._open(slot, headers, query)
         except aiohttp.WSServerHandshakeError as error:
@@ -142,6 +151,7 @@ class Links:
             raise NoLinkError("no_websocket" if error.status in NO_WEBSOCKET else "dial_failed") from None
         except (OSError, aiohttp.ClientError, TimeoutError):
             self.pool.end(slot, "aborted")
+            self._dial_after = monotonic() + COOLDOWN
             raise NoLinkError("dial_failed") from None
         except BaseException:
             self.pool.end(slot, "aborted")
@@ -163,7 +173,8 @@ class Links:
             self.dialect = dialect.DELTAWIRE
         link = Link(slot, socket, envelope=ENVELOPE in offered, on_end=self._ended)
         self._links[slot.id] = link
-        self.pool.opened(slot, monotonic(), max_age=self.dialect.max_age)
+        share = random.uniform(1 - AGE_JITTER, 1)  # noqa: S311 - spreads load, keeps no secret
+        self.pool.opened(slot, monotonic(), max_age=self.dialect.max_age, share=share)
         self._tasks.spawn(link.read(), f"link {slot.id} reader")
         self._tasks.spawn(link.keep_alive(self._settings.ping_interval), f"link {slot.id} pings")
         if self._closing:

@@ -123,10 +123,14 @@ class Pool:
         )
         return None if ready or len(self._slots) >= self.max_links else self._open(tenant, now)
 
-    def opened(self, slot: Slot, now: float, *, max_age: float) -> None:
-        """The slot's WebSocket is open; it is free."""
+    def opened(self, slot: Slot, now: float, *, max_age: float, share: float = 1.0) -> None:
+        """The slot's WebSocket is open; it is free.
+
+        `max_age` is what the upstream allows, in seconds. `share` of the age is used: links that were opened together
+        are not to retire together.
+        """
         slot.state, slot.last_used = State.IDLE, now
-        slot.retire_at = slot.born + min(self.max_age, max_age)
+        slot.retire_at = slot.born + share * min(self.max_age, max_age)
 
     def claim(self, slot: Slot, now: float) -> None:
         """Give a just opened slot to the turn that it was opened for."""

@@ -5,7 +5,8 @@ more, whole. Everything else is told to the client: as an HTTP status while none
 
     what came              before any event       turn started, status held     status sent
     ---------------------  ---------------------  ----------------------------  -----------------------------
-    a refusal (table)      full turn, once        the error's HTTP status       `event: error`
+    a refusal (table)      full turn, once        503 upstream_refused          `event: error`
+    the same once more     503 upstream_refused   503 upstream_refused          `event: error`
     any other error        its HTTP status        its HTTP status               `event: error`
     the link ended         502 link_lost          502 link_lost                 `response.failed`, end
     not written at all     full turn, once        -                             -

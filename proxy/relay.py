@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from proxy.client import ClientSide
     from telemetry.turn import TurnRecord
 
+_REFUSED = "The upstream could not continue the conversation. Try again."
 _LOST = "The connection to the upstream was lost before the answer ended."
 
 
@@ -113,10 +114,13 @@ class Relay:
 
     async def _failed(self, error: ApiError, *, silent: bool) -> web.StreamResponse | Refusal:
         self._record.upstream_error = error.code or error.type
-        if silent and not self._client.opened and self._may_retry:
-            found = refusal(error, chained=self._chained)
-            if found is not None:
+        found = refusal(error, chained=self._chained)
+        if found is not None:
+            if silent and not self._client.opened and self._may_retry:
                 return found
+            # What the client never caused is not what it is told: another try of its own is all that it can do.
+            self._record.error = "upstream_refused"
+            error = server_error(_REFUSED, status=503, code="upstream_refused")
         if not self._client.opened:
             return await self._client.error(error)
         self._pending.append(sse.encode("error", error.sse_data(self._answer.next_sequence)))

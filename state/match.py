@@ -228,10 +228,11 @@ its history on each turn (tens of milliseconds for a megabyte)."""
 
 def _near(answer: Sequence[AnswerItem], items: list[Item]) -> str:
     """Why items that follow a known base are not the exact echo of its answer."""
+    taken = _taken(answer, items)
     spoken = [item for item in answer if not item.reasoning]
-    if len(spoken) < len(answer) and len(items) >= len(spoken) and all(map(_same, spoken, items)):
+    if taken is not None and taken < len(answer) and all(map(_same, spoken, items)):
         return "reasoning_dropped"
-    return "output_reordered" if _taken(answer, items) is not None else "history_diverged"
+    return "output_reordered" if taken is not None else "history_diverged"
 
 
 def _taken(answer: Sequence[AnswerItem], items: list[Item]) -> int | None:

@@ -134,6 +134,14 @@ async def test_a_client_of_http_1_0_gets_a_stream_that_ends_with_its_connection(
         assert (events.count(b"event: "), events[-2:]) == (11, b"\n\n")
 
 
+async def test_no_answer_names_the_library_that_the_sidecar_is_made_of() -> None:
+    async with rigged() as rig:
+        rig.checked = False
+        for body in (rig.body("a"), b"{"):
+            async with rig.session.post(rig.url, data=body) as answer:
+                assert "server" not in answer.headers
+
+
 async def test_a_client_that_leaves_within_its_body_is_no_error() -> None:
     with capture() as lines:
         async with rigged() as rig:

@@ -78,7 +78,8 @@ async def test_a_forgotten_response_is_not_tried_again_after_the_turn_began() ->
         talk = Talk(rig)
         await talk.say("a")
         got = await talk.say("b")
-        assert got.status == 400
+        assert (got.status, got.fault["code"], got.fault["type"]) == (503, "upstream_refused", "server_error")
+        assert got.headers["x-deltawire-error"] == "upstream_refused"
         assert len(rig.up.turns) == 2
 
 
@@ -119,7 +120,7 @@ async def test_one_retry_is_all_that_a_turn_gets() -> None:
         rig.checked = False  # the checker takes each refusal for the first of two tries
         talk = Talk(rig)
         got = await talk.say("a")
-        assert (got.status, got.fault["code"]) == (400, "websocket_connection_limit_reached")
+        assert (got.status, got.fault["code"]) == (503, "upstream_refused")
         assert len(rig.up.turns) == 2
         assert (await talk.send()).status == 200
 

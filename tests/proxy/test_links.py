@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+from time import monotonic
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 from yarl import URL
 
 from proxy import dialect
-from proxy.links import NO_WEBSOCKET_FOR, NoLinkError, websocket_url
+from proxy.links import AGE_JITTER, COOLDOWN, NO_WEBSOCKET_FOR, NoLinkError, websocket_url
+from proxy.pool import State
 from proxy.tasks import Tasks
 from tests.support.responses import user
 from tests.support.rig import Rig, Talk, rigged, until
@@ -167,6 +170,37 @@ async def test_an_upstream_that_does_not_finish_the_handshake_costs_the_dial_tim
             with pytest.raises(NoLinkError, match="dial_failed"):
                 await rig.links.acquire(b"t", None, {})
             assert rig.states == []
+
+
+async def test_after_a_dial_that_reached_nobody_no_turn_waits_for_the_next_one() -> None:
+    dialled = 0
+
+    async def never(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal dialled
+        dialled += 1
+        await reader.read()
+        writer.close()
+
+    async with await asyncio.start_server(never, "127.0.0.1", 0) as server:
+        port = server.sockets[0].getsockname()[1]
+        async with rigged(url=f"http://127.0.0.1:{port}/v1", dial_timeout=0.05) as rig:
+            for _ in range(3):
+                with pytest.raises(NoLinkError, match="dial_failed"):
+                    await rig.links.acquire(b"t", None, {})
+            assert (dialled, rig.states) == (1, [])
+            with patch("proxy.links.monotonic", lambda: monotonic() + COOLDOWN), pytest.raises(NoLinkError):
+                await rig.links.acquire(b"t", None, {})
+            assert dialled == 2
+
+
+async def test_links_that_were_opened_together_do_not_retire_together() -> None:
+    async with rigged() as rig:
+        for number in range(4):
+            await Talk(rig).say(f"{number}")
+        ages = {slot.retire_at - slot.born for slot in rig.links.pool if slot.state is not State.DIALING}
+        most = rig.links.dialect.max_age
+        assert len(ages) > 1
+        assert all((1 - AGE_JITTER) * most <= age <= most for age in ages)
 
 
 async def test_when_all_links_are_busy_turns_go_by_http() -> None:

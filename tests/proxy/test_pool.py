@@ -180,6 +180,10 @@ def test_idle_slots_are_retired_by_age_and_busy_ones_are_not() -> None:
 
 def test_a_slot_lives_no_longer_than_the_smaller_of_both_limits() -> None:
     assert opened(Pool(9, AGE), 5.0, max_age=10.0).retire_at == 15.0
+    pool = Pool(9, AGE)
+    slot = opened(pool, 5.0)
+    pool.opened(slot, 5.0, max_age=10.0, share=0.5)
+    assert slot.retire_at == 10.0
     assert opened(Pool(9, 10.0), 5.0, max_age=AGE).retire_at == 15.0
 
 

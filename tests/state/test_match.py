@@ -346,6 +346,7 @@ CHANGED: dict[str, tuple[list[Json], str]] = {
     "call id": ([thought("e"), call("{}", call_id="call_2"), B], "history_diverged"),
     "reasoning dropped": ([call("{}"), B], "reasoning_dropped"),
     "call dropped": ([thought("e"), B], "history_diverged"),
+    "reasoning moved": ([call("{}"), B, thought("e")], "output_reordered"),
     "reordered": ([thought("e"), B, call("{}")], "output_reordered"),
     "reordered and dropped": ([B, call("{}")], "output_reordered"),
 }

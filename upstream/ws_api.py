@@ -11,7 +11,8 @@ import structlog
 from aiohttp import WSCloseCode, WSMsgType, web
 
 from upstream.envelope_cache import EnvelopeCache, refuse
-from upstream.http_api import STARTED, log_turn, now
+from upstream.http_api import log_turn, now
+from upstream.http_io import STARTED
 from upstream.lane import Kept, Lane
 from upstream.problems import missing
 from upstream.request import body_members

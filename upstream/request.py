@@ -30,6 +30,7 @@ class Fields(msgspec.Struct, gc=False):
     generate: bool | None = None
     previous_response_id: str | None = None
     stream_id: str | None = None
+    context_management: list[dict[str, Any]] | None = None
     include: list[str] | None = None
     max_output_tokens: int | None = None
     max_tool_calls: int | None = None

@@ -3,10 +3,11 @@ from typing import Any
 import pytest
 
 from upstream.request import Fields
-from upstream.values import check
+from upstream.values import check, compact_threshold
 from wire.errors import ApiError
 
 _SCHEMA = {"type": "json_schema", "name": "n", "schema": {"type": "object"}}
+_COMPACT: dict[str, Any] = {"type": "compaction"}
 
 
 @pytest.mark.parametrize(
@@ -21,6 +22,17 @@ _SCHEMA = {"type": "json_schema", "name": "n", "schema": {"type": "object"}}
         ("truncation", "sometimes", "truncation"),
         ("tool_choice", "any", "tool_choice"),
         ("tool_choice", {"name": "f"}, "tool_choice.type"),
+        ("include", ["reasoning.encrypted_content", "everything"], "include[1]"),
+        ("prompt_cache_retention", "for ever", "prompt_cache_retention"),
+        ("metadata", {str(n): "" for n in range(17)}, "metadata"),
+        ("metadata", {"k" * 65: ""}, "metadata"),
+        ("metadata", {"k": "v" * 513}, "metadata.k"),
+        ("context_management", [{}], "context_management[0].type"),
+        ("context_management", [{"type": "forgetting"}], "context_management[0].type"),
+        ("context_management", [_COMPACT | {"compact_threshold": 999}], "context_management[0].compact_threshold"),
+        ("context_management", [_COMPACT | {"compact_threshold": "1"}], "context_management[0].compact_threshold"),
+        ("text", {"format": _SCHEMA | {"schema": {"type": "x"}}}, "text.format.schema"),
+        ("text", {"format": _SCHEMA | {"strict": True}}, "text.format.schema"),
         ("text", {"format": {"type": "xml"}}, "text.format.type"),
         ("text", {"format": {}}, "text.format.type"),
         ("text", {"format": "text"}, "text.format.type"),
@@ -43,6 +55,8 @@ def test_a_value_that_the_api_does_not_know_is_refused_by_name(name: str, value:
         Fields(temperature=2.0, max_output_tokens=10**9, truncation="disabled"),
         Fields(tool_choice="required"),
         Fields(tool_choice={"type": "function", "name": "f"}),
+        Fields(metadata={"k": "v"} | {str(n): "v" * 512 for n in range(15)}, include=["reasoning.encrypted_content"]),
+        Fields(context_management=[_COMPACT, _COMPACT | {"compact_threshold": 1000}]),
         Fields(text={"verbosity": "low"}),
         Fields(text={"format": None}),
         Fields(text={"format": _SCHEMA}),
@@ -57,3 +71,11 @@ def test_a_refused_value_is_not_repeated() -> None:
         check(Fields(truncation="a secret"))
 
     assert "secret" not in caught.value.message
+
+
+def test_the_first_threshold_counts() -> None:
+    entries = [_COMPACT, _COMPACT | {"compact_threshold": 2000}]
+
+    assert compact_threshold(Fields(context_management=entries)) == 2000
+    assert compact_threshold(Fields(context_management=entries[:1])) is None
+    assert compact_threshold(Fields()) is None

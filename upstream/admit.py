@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """One admitted request. `prompt` is None for a warm-up, which writes nothing."""
+    """One admitted request. `prompt` is None for a warm-up, which writes nothing and reads `warm`."""
 
     request: Request
     owner: bytes = field(repr=False)
@@ -43,6 +43,7 @@ class Turn:
     answer: Answer = field(repr=False)
     input_tokens: int = 0
     cached_tokens: int = 0
+    warm: Prompt | None = field(default=None, repr=False)
 
 
 class Admission:
@@ -81,8 +82,9 @@ class Admission:
             created_at=self._now(),
             sealer=self._sealer,
         )
-        prompt = None if warm else _prompt(request, context, instructions)
-        return Turn(request, owner, context, tuple(fresh), prompt, answer, total, cached)
+        prompt = _prompt(request, context, instructions)
+        seen, warmed = (None, prompt) if warm else (prompt, None)
+        return Turn(request, owner, context, tuple(fresh), seen, answer, total, cached, warmed)
 
     def settle(self, turn: Turn) -> Kept | None:
         """Keep what the answer leaves; the response to continue from, None unless it was completed."""
@@ -142,6 +144,9 @@ def _prompt(request: Request, context: Context, instructions: bytes) -> Prompt:
         reasoning=fields.reasoning,
         max_output_tokens=fields.max_output_tokens,
         digest=hashlib.blake2b(context.rendered.digest + envelope, digest_size=16).digest(),
+        temperature=fields.temperature,
+        top_p=fields.top_p,
+        parallel_tool_calls=fields.parallel_tool_calls,
     )
 
 

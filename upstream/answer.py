@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 
 from upstream import response
-from upstream.engine import Delta, End, Part, Start, Stop, Summary
+from upstream.engine import Accepted, Delta, End, Part, Start, Stop, Summary, Usage
 from upstream.items import Item, output_item, without_hidden
 
 if TYPE_CHECKING:
@@ -21,7 +21,12 @@ if TYPE_CHECKING:
     from upstream.seal import Sealer
 
 _ENCODER = msgspec.json.Encoder()
-_PREFIX = {"reasoning": "rs", "message": "msg", "function_call": "fc"}
+_PREFIX = {"reasoning": "rs", "message": "msg", "function_call": "fc", "custom_tool_call": "ctc"}
+_CALLS = {
+    "function_call": ("response.function_call_arguments", "arguments"),
+    "custom_tool_call": ("response.custom_tool_call_input", "input"),
+}
+"""Items that call: their events, and the member that holds the text."""
 
 
 class Event(NamedTuple):
@@ -74,6 +79,8 @@ class Answer:
     def add(self, part: Part) -> list[Event]:
         """Events of one part. After `Stop`, only `finish` may follow."""
         match part:
+            case Accepted():
+                return []
             case Start():
                 return self._start(part)
             case Delta():
@@ -94,25 +101,24 @@ class Answer:
             output=self._output(),
             completed_at=None if stop.incomplete else now,
             incomplete_details=details,
-            usage=response.usage(
-                input_tokens=self._input_tokens,
-                cached_tokens=self._cached_tokens,
-                output_tokens=self._output_tokens,
-                reasoning_tokens=self._reasoning_tokens,
-            ),
+            usage=self._usage(stop.usage),
         )
         return self._response_event(f"response.{self.status}", self.response)
 
-    def fail(self) -> Event:
+    def _usage(self, told: Usage | None) -> dict[str, Any]:
+        used = told or Usage(self._input_tokens, self._cached_tokens, self._output_tokens, self._reasoning_tokens)
+        return response.usage(**{name: getattr(used, name) for name in Usage.__slots__})
+
+    def fail(self, code: str = "server_error") -> Event:
         """The terminal event of an answer that broke off: `response.failed`."""
         self.status = "failed"
-        error = {"code": "server_error", "message": "The engine failed while it was writing the answer."}
+        error = {"code": code, "message": "The engine failed while it was writing the answer."}
         self.response = self._object("failed", output=self._output(), error=error)
         return self._response_event("response.failed", self.response)
 
     def _start(self, start: Start) -> list[Event]:
         item = _Running(start.kind, f"{_PREFIX[start.kind]}_{secrets.token_hex(25)}", len(self.items))
-        if start.kind == "function_call":
+        if start.kind in _CALLS:
             item.name, item.namespace, item.call_id = start.name, start.namespace, f"call_{secrets.token_hex(12)}"
         self._running = item
         events = [
@@ -131,7 +137,7 @@ class Answer:
             return []
         if item.kind == "message":
             return [self._in_part(item, "response.output_text.delta", delta=delta.text, logprobs=[])]
-        return [self._in_item(item, "response.function_call_arguments.delta", delta=delta.text)]
+        return [self._in_item(item, f"{_CALLS[item.kind][0]}.delta", delta=delta.text)]
 
     def _summary(self, pieces: tuple[str, ...]) -> list[Event]:
         item = self._current()
@@ -152,9 +158,10 @@ class Answer:
         if item.kind == "message":
             events.append(self._in_part(item, "response.output_text.done", text=text, logprobs=[]))
             events.append(self._in_part(item, "response.content_part.done", part=_text_part(text)))
-        elif item.kind == "function_call":
-            done = "response.function_call_arguments.done"
-            events.append(self._in_item(item, done, arguments=text, name=item.name))
+        elif item.kind in _CALLS:
+            kind, member = _CALLS[item.kind]
+            named = {"name": item.name} if item.kind == "function_call" else {}
+            events.append(self._in_item(item, f"{kind}.done", **{member: text}, **named))
         value = self._value(item, status)
         made = output_item(value, hidden=text if item.kind == "reasoning" else "")
         # What the client cannot give back, and what is not stored, is not part of the conversation afterwards:
@@ -172,7 +179,7 @@ class Answer:
         if item.kind == "message":
             content = [] if status == "in_progress" else [_text_part(text)]
             return {"id": item.id, "type": "message", "status": status, "content": content, "role": "assistant"}
-        call = {"id": item.id, "type": "function_call", "status": status, "arguments": text}
+        call = {"id": item.id, "type": item.kind, "status": status, _CALLS[item.kind][1]: text}
         named = {"namespace": item.namespace} if item.namespace else {}
         return call | {"call_id": item.call_id, "name": item.name} | named
 

@@ -2,6 +2,9 @@
 
 An engine yields parts of items, one item after the other: `Start`, any number of `Delta`, `End`; and `Stop` at the
 very end. It knows nothing of events, ids or transports. Closing the generator cancels the work.
+
+A turn that the engine refuses ends with `ApiError` before any part, and the client gets that error with its status;
+`Accepted` as the first part says that the turn runs although nothing is written yet.
 """
 
 from __future__ import annotations
@@ -16,7 +19,12 @@ if TYPE_CHECKING:
     from upstream.persistent import Seq
     from upstream.resolve import Tool
 
-Kind = Literal["reasoning", "message", "function_call"]
+Kind = Literal["reasoning", "message", "function_call", "custom_tool_call"]
+
+
+@dataclass(frozen=True, slots=True)
+class Accepted:
+    """The engine has taken the turn: from here on a failure is part of the answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +38,7 @@ class Start:
 
 @dataclass(frozen=True, slots=True)
 class Delta:
-    """Text of the running item: of a message, of a call's arguments, or of reasoning."""
+    """Text of the running item: of a message, of a call's arguments or input, or of reasoning."""
 
     text: str
     tokens: int = 1
@@ -49,13 +57,24 @@ class End:
 
 
 @dataclass(frozen=True, slots=True)
+class Usage:
+    """Tokens as the engine counted them; they replace the server's own count."""
+
+    input_tokens: int
+    cached_tokens: int = 0
+    output_tokens: int = 0
+    reasoning_tokens: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class Stop:
     """The answer ends. With a reason it is incomplete, and the running item with it."""
 
     incomplete: Literal["max_output_tokens", "content_filter"] | None = None
+    usage: Usage | None = None
 
 
-Part = Start | Delta | Summary | End | Stop
+Part = Accepted | Start | Delta | Summary | End | Stop
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,16 +91,26 @@ class Prompt:
     max_output_tokens: int | None
     digest: bytes
     """Of the whole context as the model reads it: instructions, tools and items."""
+    temperature: float | None = None
+    top_p: float | None = None
+    parallel_tool_calls: bool | None = None
 
 
 class Engine(Protocol):
     """What writes answers."""
 
+    @property
+    def takes(self) -> Literal["items", "tokens"]:
+        """What the model behind it is given: items (as messages), or token ids that the adapter renders."""
+
     def accepts(self, model: str) -> bool:
         """Whether the engine answers under this model name."""
 
     def generate(self, prompt: Prompt) -> AsyncGenerator[Part, None]:
-        """Parts of the answer."""
+        """Parts of the answer. Raises `ApiError` before the first one when the engine refuses the turn."""
+
+    async def warm(self, prompt: Prompt) -> None:
+        """Read the prompt into the engine's own cache, writing nothing; nothing where an engine has no such thing."""
 
     async def close(self) -> None:
         """Let go of everything held."""

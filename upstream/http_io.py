@@ -34,15 +34,22 @@ async def read_body(request: web.Request, limit: int) -> bytes:
 
 
 async def send_events(request: web.Request, events: AsyncIterable[Event]) -> web.StreamResponse:
-    """Answer with a stream of events, until the last or until the client leaves."""
-    reply = web.StreamResponse(headers={"content-type": sse.CONTENT_TYPE, "cache-control": "no-cache"})
-    request[STARTED] = True
-    await reply.prepare(request)
+    """Answer with a stream of events, until the last or until the client leaves.
+
+    The answer begins with the first event: an `ApiError` raised before it can still be one of its own status.
+    """
+    reply: web.StreamResponse | None = None
+    headers = {"content-type": sse.CONTENT_TYPE, "cache-control": "no-cache"}
     with suppress(ConnectionError):  # the client has left, and nobody is there to be told
         async for event in events:
+            if reply is None:
+                reply = web.StreamResponse(headers=headers)
+                request[STARTED] = True
+                await reply.prepare(request)
             await reply.write(sse.encode(event.type, event.data))
-        await reply.write_eof()
-    return reply
+        if reply is not None:
+            await reply.write_eof()
+    return reply or web.StreamResponse(headers=headers)
 
 
 def as_json(body: bytes) -> web.Response:

@@ -34,6 +34,8 @@ class Tool:
     name: str
     namespace: str = ""
     parameters: dict[str, Any] = field(default_factory=dict, repr=False)
+    description: str = field(default="", repr=False)
+    strict: bool | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,5 +130,14 @@ def _flat(values: object, namespace: str = "") -> list[Tool]:
             found += _flat(value.get("tools"), name)
         elif kind in {"function", "custom"} and isinstance(name, str):
             parameters = value.get("parameters")
-            found.append(Tool(kind, name, namespace, parameters if isinstance(parameters, dict) else {}))
+            found.append(
+                Tool(
+                    kind,
+                    name,
+                    namespace,
+                    parameters if isinstance(parameters, dict) else {},
+                    description if isinstance(description := value.get("description"), str) else "",
+                    strict if isinstance(strict := value.get("strict"), bool) else None,
+                )
+            )
     return found

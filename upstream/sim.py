@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from upstream.choice import Call, choose, is_forced
 from upstream.engine import Delta, End, Part, Prompt, Start, Stop, Summary
@@ -26,6 +26,8 @@ _REASONING_MODEL = re.compile(r"^(gpt-[5-9]|o\d)|codex|reason|think", re.IGNOREC
 class Sim:
     """An engine without a model. `tokens_per_second` 0 is as fast as possible."""
 
+    takes: Literal["items"] = "items"
+
     def __init__(self, *, tool_turns: int = 5, tokens_per_second: float = 0.0) -> None:
         self._tool_turns = tool_turns
         self._pace = 1 / tokens_per_second if tokens_per_second > 0 else 0.0
@@ -36,6 +38,9 @@ class Sim:
 
     async def close(self) -> None:
         """Nothing is held."""
+
+    async def warm(self, prompt: Prompt) -> None:
+        """Nothing is cached."""
 
     async def generate(self, prompt: Prompt) -> AsyncGenerator[Part, None]:
         """The planned answer at the set pace: token n is due n/rate after the first, however late the others were."""

@@ -5,7 +5,7 @@ import pytest
 
 from tests.upstream.helpers import SEALER, check_events, members
 from upstream.answer import Answer, Event
-from upstream.engine import Delta, End, Part, Start, Stop, Summary
+from upstream.engine import Accepted, Delta, End, Part, Start, Stop, Summary, Usage
 from upstream.request import read_request
 
 
@@ -66,6 +66,34 @@ def test_a_call_comes_in_the_events_of_the_api_and_is_named_at_its_end() -> None
     ]
     assert (events[5]["arguments"], events[5]["name"]) == ('{"a":1}', "f")
     assert events[6]["item"]["namespace"] == "space"
+
+
+def test_a_custom_call_comes_in_its_own_events() -> None:
+    events = _play(
+        _answer(), Accepted(), Start("custom_tool_call", "patch"), Delta("*** "), Delta("Begin"), End(), Stop()
+    )
+
+    check_events(events, open_responses=False)
+    assert [event["type"] for event in events][2:-1] == [
+        "response.output_item.added",
+        "response.custom_tool_call_input.delta",
+        "response.custom_tool_call_input.delta",
+        "response.custom_tool_call_input.done",
+        "response.output_item.done",
+    ]
+    assert events[5]["input"] == "*** Begin"
+    item = events[6]["item"]
+    assert (item["type"], item["name"], item["input"]) == ("custom_tool_call", "patch", "*** Begin")
+    assert item["id"].startswith("ctc_")
+
+
+def test_an_engines_own_count_of_tokens_replaces_ours() -> None:
+    events = _play(_answer(), *_MESSAGE, Stop(usage=Usage(30, 20, 9, 4)))
+
+    usage = events[-1]["response"]["usage"]
+    assert (usage["input_tokens"], usage["output_tokens"], usage["total_tokens"]) == (30, 9, 39)
+    assert usage["input_tokens_details"]["cached_tokens"] == 20
+    assert usage["output_tokens_details"]["reasoning_tokens"] == 4
 
 
 def test_usage_is_null_until_the_end() -> None:

@@ -1,17 +1,19 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import json
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import pytest
 from structlog.testing import capture_logs
 
 from tests.upstream.helpers import SEALER, check_events, members
 from upstream.admit import Admission
-from upstream.engine import Delta, End, Part, Prompt, Start, Stop
+from upstream.engine import Accepted, Delta, End, Part, Prompt, Start, Stop
 from upstream.run import Run
 from upstream.store import Store
+from wire.errors import ApiError
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
@@ -20,9 +22,18 @@ if TYPE_CHECKING:
 class _Played:
     """An engine that plays parts, and raises what stands among them."""
 
+    takes: Literal["items"] = "items"
+
     def __init__(self, *parts: Part | Exception) -> None:
         self.parts = parts
         self.closed = False
+        self.warmed: list[Prompt] = []
+
+    async def warm(self, prompt: Prompt) -> None:
+        self.warmed.append(prompt)
+        for part in self.parts:
+            if isinstance(part, Exception):
+                raise part
 
     def accepts(self, model: str) -> bool:
         return bool(model)
@@ -122,3 +133,39 @@ async def test_nothing_after_the_stop_is_asked_for() -> None:
     run, _ = _run(_Played(*_GOOD, RuntimeError("never reached")))
 
     assert (await _events(run))[-1]["type"] == "response.completed"
+
+
+_BUSY = ApiError(429, "a secret", type="rate_limit_error", headers={"retry-after": "3"})
+
+
+async def test_what_the_engine_refuses_before_it_takes_the_turn_is_an_error_without_any_event() -> None:
+    run, admission = _run(_Played(_BUSY))
+    with pytest.raises(ApiError) as refused:
+        await _events(run)
+
+    assert refused.value is _BUSY
+    assert (run.kept, len(admission.store)) == (None, 0)
+
+
+@pytest.mark.parametrize(
+    ("error", "code"), [(_BUSY, "rate_limit_exceeded"), (ApiError(503, "a secret"), "server_error")]
+)
+async def test_an_error_of_the_engine_after_that_is_a_failed_response_with_its_code(error: ApiError, code: str) -> None:
+    run, _ = _run(_Played(Accepted(), error))
+    events = await _events(run)
+
+    assert [event["type"] for event in events] == ["response.created", "response.in_progress", "response.failed"]
+    assert events[-1]["response"]["error"]["code"] == code
+    assert "secret" not in json.dumps(events)
+
+
+@pytest.mark.parametrize("parts", [(), (RuntimeError("a secret"),)])
+async def test_a_warm_up_reaches_the_engine_and_is_whole_whatever_becomes_of_it(parts: tuple[Exception, ...]) -> None:
+    engine = _Played(*parts)
+    run, _ = _run(engine)
+    turn = dataclasses.replace(run.turn, prompt=None, warm=run.turn.prompt)
+    warm = Run(turn, engine=engine, admission=run._admission, now=lambda: 9)
+
+    assert [event["type"] for event in await _events(warm)][-1] == "response.completed"
+    assert engine.warmed == [run.turn.prompt]
+    assert warm.kept is not None

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from upstream.problems import invalid_type, missing, reworded
+from upstream.seal import COMPACTION, REASONING
 from wire.split import Malformed, elements
 
 if TYPE_CHECKING:
@@ -29,7 +30,10 @@ _REQUIRED = {
     "custom_tool_call": ("call_id", "name", "input"),
     "custom_tool_call_output": ("call_id", "output"),
     "item_reference": ("id",),
+    "compaction": ("encrypted_content",),
 }
+_SEALED = {"reasoning": REASONING, "compaction": COMPACTION}
+"""Items with a text that only this server reads."""
 
 
 class _Head(msgspec.Struct, gc=False):
@@ -53,7 +57,7 @@ _ANY = msgspec.json.Decoder()
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """One item. `hidden` is the text of a reasoning item, which no client sees; empty where it is not known."""
+    """One item. `hidden` is what no client sees of reasoning and compactions; empty where it is not known."""
 
     raw: bytes = field(repr=False)
     type: str
@@ -79,6 +83,12 @@ def read_items(raw: bytes, sealer: Sealer) -> list[Item]:
         return [_read(element, f"input[{index}]", sealer) for index, element in enumerate(elements(raw))]
     except Malformed:
         raise invalid_type("input", "one of a string or array of objects", raw) from None
+
+
+def trusted(raw: bytes) -> Item:
+    """An item that was read before, from its bytes."""
+    head = _HEAD.decode(raw)
+    return Item(raw, head.type or _implied(head) or "", head.id, head.role, head.call_id, head.name)
 
 
 def output_item(value: dict[str, Any], hidden: str = "") -> Item:
@@ -113,8 +123,8 @@ def _read(raw: bytes, path: str, sealer: Sealer) -> Item:
         if _is_absent(getattr(head, member)):
             raise missing(f"{path}.{member}")
     hidden = ""
-    if kind == "reasoning" and head.encrypted_content is not None:
-        hidden = sealer.open(head.encrypted_content, param=f"{path}.encrypted_content")
+    if kind in _SEALED and head.encrypted_content is not None:
+        hidden = sealer.open(head.encrypted_content, param=f"{path}.encrypted_content", purpose=_SEALED[kind])
     if kind == "message" and bytes(head.content)[:1] not in (b'"', b"["):
         raise invalid_type(f"{path}.content", "one of a string or array of objects", bytes(head.content))
     return Item(raw, kind, id=head.id, role=head.role, call_id=head.call_id, name=head.name, hidden=hidden)

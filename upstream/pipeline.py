@@ -2,6 +2,7 @@
 
 Plain HTTP is `extend(EMPTY, all_items)`; a continuation is `extend(kept, new_items)`. There is no other way in, so
 what is kept and what is computed anew cannot differ: `extend(extend(EMPTY, a), b) == extend(EMPTY, a + b)`.
+A compaction item folds everything before it into what it brings (upstream.compaction).
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from upstream import render, resolve, validate
+from upstream import compaction, render, resolve, validate
 from upstream.persistent import Seq
 
 if TYPE_CHECKING:
@@ -39,6 +40,15 @@ EMPTY = Context()
 
 def extend(context: Context, items: Sequence[Item]) -> Context:
     """The context with `items` appended. Raises `ApiError` when one of them does not fit; `context` stays usable."""
+    begin = 0
+    for at, item in enumerate(items):
+        if item.type == compaction.TYPE:
+            context = _anew(_extended(context, items[begin:at]), item)
+            begin = at + 1
+    return _extended(context, items[begin:])
+
+
+def _extended(context: Context, items: Sequence[Item]) -> Context:
     return Context(
         items=context.items.plus(items),
         known=validate.extend(context.known, items),
@@ -46,3 +56,12 @@ def extend(context: Context, items: Sequence[Item]) -> Context:
         rendered=render.extend(context.rendered, items),
         size=context.size + sum(len(item.raw) for item in items),
     )
+
+
+def _anew(context: Context, item: Item) -> Context:
+    """The context that begins with a compaction: what it stands for is replaced by what it brings."""
+    items = compaction.replaced(context.items, context.rendered.segments, item)
+    # Calls are remembered: an output of one that is only summed up may still come.
+    known = validate.extend(validate.Known(validate.EMPTY.items, context.known.calls), [item])
+    resolved = resolve.Resolved(context.resolved.model, context.resolved.offer)
+    return _extended(replace(EMPTY, known=known, resolved=resolved), items)

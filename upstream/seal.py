@@ -1,4 +1,4 @@
-"""Sealing of reasoning text: the client carries it, only this server reads it (`encrypted_content`)."""
+"""Sealing of reasoning and compactions: the client carries it, only this server reads it (`encrypted_content`)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,9 @@ from wire.errors import ApiError, invalid_request
 
 _VERSION = b"\x01"
 _NONCE = 12
-_PURPOSE = b"deltawire reasoning v1"
+REASONING = b"deltawire reasoning v1"
+COMPACTION = b"deltawire compaction v1"
+"""What a blob is for; one of them cannot be passed off as the other."""
 
 
 class Sealer:
@@ -24,29 +26,29 @@ class Sealer:
     """
 
     def __init__(self, secret: str = "") -> None:
-        key = hashlib.sha256(_PURPOSE + secret.encode()).digest() if secret else os.urandom(32)
+        key = hashlib.sha256(REASONING + secret.encode()).digest() if secret else os.urandom(32)
         self._aead = AESGCM(key)
 
-    def seal(self, text: str) -> str:
+    def seal(self, text: str, purpose: bytes = REASONING) -> str:
         """A blob that `open` turns back into `text`."""
         nonce = os.urandom(_NONCE)
-        sealed = self._aead.encrypt(nonce, text.encode(errors="surrogatepass"), _PURPOSE)
+        sealed = self._aead.encrypt(nonce, text.encode(errors="surrogatepass"), purpose)
         return base64.urlsafe_b64encode(_VERSION + nonce + sealed).decode()
 
-    def open(self, blob: str, *, param: str) -> str:
+    def open(self, blob: str, *, param: str, purpose: bytes = REASONING) -> str:
         """The sealed text. Raises `ApiError` `invalid_encrypted_content` when the blob is not one of ours."""
         try:
             raw = base64.urlsafe_b64decode(blob.encode("ascii"))
             if raw[:1] != _VERSION:
                 raise _unreadable(param)
-            return self._aead.decrypt(raw[1 : 1 + _NONCE], raw[1 + _NONCE :], _PURPOSE).decode(errors="surrogatepass")
+            return self._aead.decrypt(raw[1 : 1 + _NONCE], raw[1 + _NONCE :], purpose).decode(errors="surrogatepass")
         except (InvalidTag, binascii.Error, ValueError):
             raise _unreadable(param) from None
 
 
 def _unreadable(param: str) -> ApiError:
     return invalid_request(
-        "The encrypted content of a reasoning item could not be verified. It was sealed by another server or changed.",
+        "The encrypted content of an item could not be verified. It was sealed by another server or changed.",
         param=param,
         code="invalid_encrypted_content",
     )

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from upstream.seal import Sealer
+from upstream.seal import COMPACTION, Sealer
 from wire.errors import ApiError
 
 
@@ -44,3 +44,11 @@ def test_a_blob_of_another_key_or_a_changed_one_is_refused() -> None:
     for sealer, given_blob in ((Sealer("other"), blob), (Sealer(), blob), (Sealer("k"), flipped)):
         with pytest.raises(ApiError):
             sealer.open(given_blob, param="x")
+
+
+def test_a_blob_for_one_purpose_is_none_for_another() -> None:
+    sealer = Sealer("k")
+
+    assert sealer.open(sealer.seal("t", COMPACTION), param="x", purpose=COMPACTION) == "t"
+    with pytest.raises(ApiError):
+        sealer.open(sealer.seal("t", COMPACTION), param="x")

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import proxy
 import proxy.app
 import upstream.app
+import upstream.keys
 from proxy.explain import explain
 from proxy.options import (
     LOG_LEVEL,
@@ -38,6 +39,7 @@ usage: deltawire COMMAND [OPTIONS]
   up        the sidecar and the shipped server with its embedded engine
   proxy     the sidecar alone
   upstream  the shipped server alone
+  key       a new API key for the shipped server
   explain   would one request body be a delta after another?
   replay    recorded traffic through a real sidecar
 
@@ -173,8 +175,10 @@ def _serve(prog: str, start: Callable[[], Awaitable[list[Callable[[], Awaitable[
             loop.add_signal_handler(number, stop.set)
         try:
             closers = await start()
-        except (OSError, ValueError) as error:
-            raise BadSettingError(f"{prog}: {_told(error)}") from None
+        except OSError as error:
+            raise BadSettingError(f"{prog}: cannot listen: {error.strerror or error}") from None
+        except ValueError as error:
+            raise BadSettingError(f"{prog}: {error}") from None
         await stop.wait()
         for close in closers:
             await close()
@@ -184,18 +188,21 @@ def _serve(prog: str, start: Callable[[], Awaitable[list[Callable[[], Awaitable[
     return 0
 
 
-def _told(error: OSError | ValueError) -> str:
-    if isinstance(error, OSError):
-        return f"cannot listen: {error.strerror or error}"
-    return str(error)
-
-
 def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
     try:
         import uvloop  # noqa: PLC0415 - an extra: used when it is there
     except ImportError:
         return None
     return uvloop.new_event_loop
+
+
+def _key(words: Sequence[str], _: Mapping[str, str]) -> int:
+    made = parser("deltawire key", "Makes an API key: shown once, with the entry for the server's --keys file.", ())
+    made.add_argument("name", metavar="NAME", help="whose key it is; unique in the file")
+    made.add_argument("--json", action="store_true", help="print the entry as JSON instead of TOML")
+    given = made.parse_args(words)
+    _say(*upstream.keys.shown(given.name, as_json=given.json))
+    return 0
 
 
 def _explain(words: Sequence[str], _: Mapping[str, str]) -> int:
@@ -234,6 +241,7 @@ _COMMANDS: dict[str, Callable[[Sequence[str], Mapping[str, str]], int]] = {
     "up": _up,
     "proxy": _proxy,
     "upstream": _upstream,
+    "key": _key,
     "explain": _explain,
     "replay": _replay,
 }

@@ -154,6 +154,13 @@ def secret(text: str) -> bytes | None:
         raise ValueError("text in UTF-8 is needed") from None
 
 
+def file(text: str) -> str:
+    """Path of a file, which is read when the command starts; empty for none."""
+    if not text.isprintable():
+        raise ValueError("the path of a file is needed")
+    return text
+
+
 def names(text: str) -> tuple[str, ...]:
     """Comma-separated header names."""
     found = tuple(part.strip().lower() for part in text.split(",") if part.strip())
@@ -264,7 +271,13 @@ UPSTREAM: tuple[Option, ...] = (
     Option("tokens-per-second", "0", pace, "sim: pace of the answer in tokens per second; 0 is as fast as possible"),
     _MAX_BODY,
     Option("connection-max-age", "60m", duration, "age at which a WebSocket takes no further turn, in seconds"),
+    Option(
+        "dialect", "openai", one_of("openai", "open-responses"), "open-responses: no lanes, and streams end with [DONE]"
+    ),
+    Option("lanes", "on", one_of("on", "off"), "on: a WebSocket may carry several chains at once (stream_id)"),
+    Option("compression", "on", one_of("on", "off"), "on: permessage-deflate where a client offers it"),
     Option("features", ENVELOPE, some_of(ENVELOPE), "extensions offered to sidecars, comma-separated, or none"),
+    Option("keys", "", file, "file of API keys, as deltawire key makes them; without it any bearer is taken"),
     Option("secret", "", secret, "key that reasoning items are sealed with; random by default", shown=False),
     _DRAIN,
 )

@@ -14,13 +14,14 @@ import msgspec
 from upstream import pipeline, resolve, validate
 from upstream.answer import Answer
 from upstream.engine import Prompt
+from upstream.gate import Gate, no_model
 from upstream.items import Item, read_items
 from upstream.lane import Kept
 from upstream.problems import unsupported
 from upstream.render import tokens_of
 from upstream.request import Request, read_request
 from upstream.store import Store, Stored
-from wire.errors import ApiError, invalid_request, previous_not_found
+from wire.errors import invalid_request, previous_not_found
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from upstream.lane import Lane
     from upstream.pipeline import Context
     from upstream.seal import Sealer
+    from wire.errors import ApiError
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,11 +51,15 @@ class Turn:
 class Admission:
     """What is shared by all requests of a server: the engine's rules, the key, the stored responses."""
 
-    def __init__(self, *, engine: Engine, sealer: Sealer, store: Store, now: Callable[[], int]) -> None:
+    def __init__(
+        self, *, engine: Engine, sealer: Sealer, store: Store, now: Callable[[], int], gate: Gate | None = None
+    ) -> None:
         self._engine, self._sealer, self.store, self._now = engine, sealer, store, now
+        self.gate = gate or Gate()
 
     def admit(self, members: dict[str, bytes], owner: bytes, lane: Lane | None = None) -> Turn:
         """The turn. Raises `ApiError`. `lane` is None over HTTP: then only stored responses can be continued."""
+        self.gate.begin(owner)
         try:
             return self._admit(read_request(members), owner, lane)
         except (msgspec.DecodeError, RecursionError):  # such as a number beyond all bounds, deep within an item
@@ -62,8 +68,9 @@ class Admission:
     def _admit(self, request: Request, owner: bytes, lane: Lane | None) -> Turn:
         if request.fields.stream_id is not None:
             raise _no_lanes() if lane is not None else unsupported("stream_id", "Lanes exist on WebSockets only.")
+        self.gate.permit(owner, request.model)
         if not self._engine.accepts(request.model):
-            raise _no_model(request.model)
+            raise no_model(request.model)
         parent = self._parent(request, owner, lane)
         fresh = validate.dereferenced(self._input(request, lane), self._lookup(owner, lane))
         context = pipeline.extend(parent or pipeline.EMPTY, fresh)
@@ -74,6 +81,7 @@ class Admission:
         total = context.rendered.tokens + offer.tokens + tokens_of(instructions)
         cached = parent.rendered.tokens if parent is not None else 0
         warm = lane is not None and request.fields.generate is False
+        self.gate.spend(owner, total)
         answer = Answer(
             request,
             tools=offer.echo,
@@ -155,13 +163,4 @@ def _no_lanes() -> ApiError:
         "This server runs one response at a time per connection: 'stream_id' is not supported.",
         param="stream_id",
         code="invalid_stream_id",
-    )
-
-
-def _no_model(name: str) -> ApiError:
-    return ApiError(
-        status=404,
-        message=f"The model '{name[:128]}' does not exist or you do not have access to it.",
-        param="model",
-        code="model_not_found",
     )

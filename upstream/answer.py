@@ -71,6 +71,11 @@ class Answer:
         self._number = 0
         self._running: _Running | None = None
 
+    @property
+    def output_tokens(self) -> int:
+        """Tokens written so far."""
+        return self._output_tokens
+
     def begin(self) -> list[Event]:
         """`response.created` and `response.in_progress`."""
         start = self._object("in_progress", output=[])

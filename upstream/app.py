@@ -5,12 +5,16 @@ from __future__ import annotations
 import asyncio
 from contextlib import suppress
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from aiohttp import web
 
 from upstream.admit import Admission
+from upstream.gate import Gate
 from upstream.http_api import HttpApi, now, stamp
+from upstream.http_io import STREAM_END
+from upstream.keys import BadKeysError, Keyring, read_keys
 from upstream.seal import Sealer
 from upstream.sim import Sim
 from upstream.store import Store
@@ -50,14 +54,22 @@ class Running:
 
 
 async def start(settings: UpstreamSettings) -> Running:
-    """Listen. Raises `ValueError` for an unknown engine, `OSError` when the address cannot be had."""
+    """Listen. Raises `ValueError` for a setting that cannot be used, `OSError` when the address cannot be had."""
     engine = _engine(settings)
-    admission = Admission(engine=engine, sealer=Sealer(settings.secret), store=Store(settings.store_bytes), now=now)
+    admission = Admission(
+        engine=engine,
+        sealer=Sealer(settings.secret),
+        store=Store(settings.store_bytes),
+        now=now,
+        gate=Gate(_keyring(settings.keys)),
+    )
     sockets = WsApi(settings, engine, admission)
     api = HttpApi(settings, engine, admission, sockets)
     app = web.Application(middlewares=[api.guard], client_max_size=settings.max_body)
+    app[STREAM_END] = settings.stream_end
     app.add_routes(api.routes())
     app.on_response_prepare.append(stamp)
+    app.on_response_prepare.append(api.tell_limits)
     runner = web.AppRunner(
         app, handler_cancellation=True, access_log=None, auto_decompress=False, shutdown_timeout=_FORCE
     )
@@ -77,3 +89,16 @@ def _engine(settings: UpstreamSettings) -> Engine:
     if settings.engine == "sim":
         return Sim(tool_turns=settings.tool_turns, tokens_per_second=settings.tokens_per_second)
     raise ValueError(f"unknown engine {settings.engine!r}: sim")
+
+
+def _keyring(file: str) -> Keyring | None:
+    if not file:
+        return None
+    try:
+        return read_keys(Path(file).read_bytes().decode())
+    except OSError as error:
+        raise ValueError(f"--keys: {file}: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise ValueError(f"--keys: {file}: not text in UTF-8") from None
+    except BadKeysError as error:
+        raise ValueError(f"--keys: {file}: {error}") from None

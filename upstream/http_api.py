@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import hashlib
-import os
 import secrets
 import time
 from contextlib import aclosing
@@ -29,6 +27,9 @@ if TYPE_CHECKING:
     from upstream.store import Stored
 
 _log = structlog.get_logger("upstream")
+_OWNER = web.RequestKey("owner", bytes)
+_OPEN = frozenset({"/healthz"})
+"""Paths that need no key."""
 _JSON = msgspec.json.Encoder()
 
 
@@ -44,7 +45,6 @@ class HttpApi:
 
     def __init__(self, settings: UpstreamSettings, engine: Engine, admission: Admission, upgrade: Upgrade) -> None:
         self._settings, self._engine, self._admission, self._upgrade = settings, engine, admission, upgrade
-        self._owner_key = os.urandom(32)
         self.draining = False
         self.idle = asyncio.Event()
         """Set while no request is being answered and no WebSocket is open."""
@@ -76,6 +76,8 @@ class HttpApi:
         self._running += 1
         self.idle.clear()
         try:
+            if request.path not in _OPEN:
+                request[_OWNER] = self._admission.gate.enter(request.headers.get("authorization", ""))
             return await handler(request)
         except ApiError as error:
             return as_error(error)
@@ -135,14 +137,14 @@ class HttpApi:
         page = listing.page(stored, order=query.get("order"), after=query.get("after"), limit=query.get("limit"))
         return as_json(_JSON.encode(page))
 
-    async def models(self, _request: web.Request) -> web.Response:
-        """`GET /models`."""
-        return as_json(_JSON.encode({"object": "list", "data": [_model(name) for name in self._settings.models]}))
+    async def models(self, request: web.Request) -> web.Response:
+        """`GET /models`: those that this key may use."""
+        return as_json(_JSON.encode({"object": "list", "data": [_model(name) for name in self._visible(request)]}))
 
     async def model(self, request: web.Request) -> web.Response:
         """`GET /models/{id}`."""
         name = request.match_info["id"]
-        if name not in self._settings.models:
+        if name not in self._visible(request):
             raise ApiError(
                 status=404, message="The requested model does not exist.", param="model", code="model_not_found"
             )
@@ -153,9 +155,17 @@ class HttpApi:
         return as_json(b'{"status":"ok"}')
 
     def owner(self, request: web.Request) -> bytes:
-        """Whose request it is: a digest of the credentials under a key of this process."""
-        credentials = request.headers.get("authorization", "").encode(errors="surrogateescape")
-        return hashlib.blake2b(credentials, digest_size=16, key=self._owner_key).digest()
+        """Whose request it is: a digest that stands for its key."""
+        return request[_OWNER]
+
+    async def tell_limits(self, request: web.Request, response: web.StreamResponse) -> None:
+        """What is left of the key's limits, on every answer to a POST."""
+        owner = request.get(_OWNER)
+        if owner is not None and request.method == "POST":
+            response.headers.update(self._admission.gate.headers(owner))
+
+    def _visible(self, request: web.Request) -> list[str]:
+        return self._admission.gate.visible(self.owner(request), self._settings.models)
 
     def _stored(self, request: web.Request) -> Stored:
         response_id = request.match_info["id"]

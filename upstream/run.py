@@ -35,6 +35,14 @@ class Run:
 
         Only what the engine refuses before it takes the turn raises `ApiError`, and then before any event.
         """
+        try:
+            async with aclosing(self._events()) as events:
+                async for event in events:
+                    yield event
+        finally:  # also when the client has left: what was written was written for it
+            self._admission.gate.spent(self.turn.owner, self.turn.answer.output_tokens)
+
+    async def _events(self) -> AsyncGenerator[Event, None]:
         answer = self.turn.answer
         if self.turn.prompt is None:
             await self._warm()

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from wire.sse import DONE
+
 MIB = 1024 * 1024
 
 
@@ -33,12 +35,36 @@ class UpstreamSettings:
     """What `GET /v1/models` lists; the engine decides which names it takes."""
     secret: str = ""
     """What reasoning items are sealed with; empty makes a key that lives as long as the process."""
+    keys: str = ""
+    """File of API keys (upstream.keys); empty takes any."""
     store_bytes: int = 256 * MIB
     """Memory for stored responses; the least recently used leave first."""
     envelope_entries: int = 64
     envelope_bytes: int = 8 * MIB
     """Members that one connection remembers under their digest."""
     queue_frames: int = 64
-    """Frames that one connection may have waiting; one more is refused with 429."""
+    queue_bytes: int = 64 * MIB
+    """Frames, and bytes of them, that one connection may have waiting; one more is refused with 429."""
+    dialect: str = "openai"
+    """Whose rules hold where they differ: `openai`, or `open-responses` (no lanes, streams end with `[DONE]`)."""
+    lanes: str = "on"
+    """Whether a WebSocket may carry several chains at once (`stream_id`): `on` or `off`."""
+    compression: str = "on"
+    """Whether permessage-deflate is accepted where a client offers it: `on` or `off`."""
     drain_seconds: float = 10.0
     """How long running turns may go on when the server is closed."""
+
+    @property
+    def multiplexes(self) -> bool:
+        """Whether there are lanes."""
+        return self.lanes == "on" and self.dialect == "openai"
+
+    @property
+    def compresses(self) -> bool:
+        """Whether a client's offer of compression is taken."""
+        return self.compression == "on"
+
+    @property
+    def stream_end(self) -> bytes:
+        """What ends a stream of events over HTTP."""
+        return DONE if self.dialect == "open-responses" else b""

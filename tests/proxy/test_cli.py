@@ -17,6 +17,7 @@ import proxy.app
 from proxy import cli
 from tests.support import http
 from tests.support.commands import Command
+from upstream.keys import read_keys
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -154,6 +155,22 @@ def test_an_interrupt_before_a_command_serves_ends_it_as_shells_expect(monkeypat
 
     monkeypatch.setitem(cli._COMMANDS, "explain", interrupted)
     assert cli.main(["explain"]) == 130
+
+
+# Keys
+
+
+def test_a_new_key_opens_the_server_that_has_its_entry(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["key", "team"]) == 0
+    key, _, *entry = capsys.readouterr().out.splitlines()
+    (tmp_path / "keys.toml").write_text("\n".join(entry))
+    assert read_keys((tmp_path / "keys.toml").read_text()).find(f"Bearer {key.removeprefix('key: ')}").name == "team"
+
+
+@pytest.mark.parametrize("command", ["upstream", "up"])
+def test_a_file_of_keys_that_cannot_be_read_is_one_clear_line(command: str, tmp_path: Path) -> None:
+    line = line_of(run(command, "--keys", str(tmp_path / "none"), "--log-level", "error"))
+    assert line == f"deltawire {command}: --keys: {tmp_path / 'none'}: No such file or directory"
 
 
 # Serving

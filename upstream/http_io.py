@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 STARTED = web.RequestKey("started", bool)
 """Set once an answer has begun, after which no other can be given."""
+STREAM_END = web.AppKey("stream_end", bytes)
+"""What every stream of events ends with, after the terminal event."""
 
 
 async def read_body(request: web.Request, limit: int) -> bytes:
@@ -48,7 +50,7 @@ async def send_events(request: web.Request, events: AsyncIterable[Event]) -> web
                 await reply.prepare(request)
             await reply.write(sse.encode(event.type, event.data))
         if reply is not None:
-            await reply.write_eof()
+            await reply.write_eof(request.app.get(STREAM_END, b""))
     return reply or web.StreamResponse(headers=headers)
 
 

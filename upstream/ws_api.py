@@ -1,4 +1,4 @@
-"""WebSocket side of the server: the shell around a lane. One task reads, one runs the turns, in order."""
+"""WebSocket side of the server: the shell around the lanes. One task reads; each turn that runs has one of its own."""
 
 from __future__ import annotations
 
@@ -10,26 +10,37 @@ from typing import TYPE_CHECKING
 import structlog
 from aiohttp import WSCloseCode, WSMsgType, web
 
-from upstream.envelope_cache import EnvelopeCache, refuse
+from upstream.envelope_cache import EnvelopeCache
+from upstream.frame import Frame, is_text, not_text, read_frame, tagged
 from upstream.http_api import log_turn, now
 from upstream.http_io import STARTED
-from upstream.lane import Kept, Lane
-from upstream.problems import missing
-from upstream.request import body_members
+from upstream.lanes import Lanes
 from upstream.run import Run
 from upstream.tasks import spawn
-from wire.errors import ApiError, connection_limit, invalid_request, server_error
+from wire.errors import ApiError, connection_limit, server_error
+from wire.events import TERMINAL
 from wire.extensions import ENVELOPE, FEATURES_HEADER
 
 if TYPE_CHECKING:
-    from upstream.admit import Admission
+    from upstream.admit import Admission, Turn
     from upstream.engine import Engine
+    from upstream.lane import Lane
     from upstream.settings import UpstreamSettings
 
 _log = structlog.get_logger("upstream")
-_CREATE = b'"response.create"'
 _CLOSE_WAIT = 2.0
 _MINUTE = 60
+
+
+def open_socket(settings: UpstreamSettings) -> web.WebSocketResponse[bool]:
+    """A WebSocket with the server's limits, pings and compression; messages come as bytes, not checked for UTF-8."""
+    return web.WebSocketResponse(
+        heartbeat=settings.heartbeat,
+        max_msg_size=settings.max_frame,
+        timeout=_CLOSE_WAIT,
+        compress=settings.compresses,
+        decode_text=False,
+    )
 
 
 class WsApi:
@@ -42,13 +53,7 @@ class WsApi:
     async def __call__(self, request: web.Request, owner: bytes) -> web.StreamResponse:
         """Answer the handshake and serve the connection to its end."""
         settings = self._settings
-        socket: web.WebSocketResponse[bool] = web.WebSocketResponse(
-            heartbeat=settings.heartbeat,
-            max_msg_size=settings.max_frame,
-            timeout=_CLOSE_WAIT,
-            compress=True,
-            decode_text=False,
-        )
+        socket = open_socket(settings)
         if settings.features:
             socket.headers[FEATURES_HEADER] = ", ".join(settings.features)
         request[STARTED] = True
@@ -63,7 +68,7 @@ class WsApi:
 
 
 class Connection:
-    """One WebSocket: its lane, its envelope members, its age."""
+    """One WebSocket: its lanes, its envelope members, its age."""
 
     def __init__(
         self,
@@ -75,109 +80,129 @@ class Connection:
     ) -> None:
         self._socket, self._owner, self._settings = socket, owner, settings
         self._engine, self._admission = engine, admission
-        self._lane = Lane(settings.queue_frames)
-        self._envelopes = EnvelopeCache(entries=settings.envelope_entries, limit=settings.envelope_bytes)
-        self._wake = asyncio.Event()
-        self._expired = self._retired = False
+        self._lanes = Lanes(waiting=settings.queue_frames, waiting_bytes=settings.queue_bytes)
+        offered = EnvelopeCache(entries=settings.envelope_entries, limit=settings.envelope_bytes)
+        self._envelopes = offered if ENVELOPE in settings.features else None
+        self._turns: set[asyncio.Task[None]] = set()
+        self._idle = asyncio.Event()
+        self._end: asyncio.Task[None] | None = None
+        self._ending = self._told = False
 
     async def serve(self) -> None:
         """Read until the client or the server closes; then nothing of the connection goes on, nor is kept."""
         loop = asyncio.get_running_loop()
         expiry = loop.call_later(self._settings.connection_max_age, self._expire)
-        worker = spawn(self._work(), name="upstream-lane")
         try:
             with suppress(ConnectionError):
                 await self._read()
         finally:
             expiry.cancel()
-            worker.cancel()
-            with suppress(asyncio.CancelledError):
-                await worker
+            left = [*self._turns, *([self._end] if self._end is not None and not self._ending else [])]
+            for task in left:
+                task.cancel()
+            await asyncio.gather(*left, *([self._end] if self._end is not None else []), return_exceptions=True)
 
     def retire(self) -> None:
-        """Close with 1001 as soon as no turn runs."""
-        self._retired = True
-        self._wake.set()
+        """Refuse what has not begun; close with 1001 as soon as no turn runs."""
+        closing = server_error("The server is shutting down.", status=503, code="service_unavailable")
+        self._close_after(closing, WSCloseCode.GOING_AWAY)
 
     def _expire(self) -> None:
-        self._expired = True
-        self._wake.set()
+        minutes = max(1, round(self._settings.connection_max_age / _MINUTE))
+        self._close_after(connection_limit(minutes), WSCloseCode.OK)
+
+    def _close_after(self, refusal: ApiError, code: WSCloseCode) -> None:
+        if self._end is None:
+            self._lanes.retire(refusal)
+            self._end = spawn(self._close(refusal, code), name="upstream-close")
+
+    async def _close(self, refusal: ApiError, code: WSCloseCode) -> None:
+        while not self._lanes.idle:
+            self._idle.clear()
+            await self._idle.wait()
+        self._ending = True
+        with suppress(ConnectionError):
+            if code == WSCloseCode.OK and not self._told:
+                await self._send(refusal.ws_frame())
+            await self._socket.close(code=code)
 
     async def _read(self) -> None:
         async for message in self._socket:
-            if message.type is WSMsgType.TEXT:
-                await self._received(message.data)
-            elif message.type is WSMsgType.BINARY:
-                await self._send(invalid_request("Only text frames are understood.").ws_frame())
+            if message.type is WSMsgType.BINARY:
+                await self._received(None, not_text())
+            elif message.type is WSMsgType.TEXT:
+                data: bytes = message.data
+                if not is_text(data):
+                    await self._socket.close(code=WSCloseCode.INVALID_TEXT)
+                    return
+                await self._received(*read_frame(data, self._envelopes, lanes=self._settings.multiplexes))
 
-    async def _received(self, data: bytes | str) -> None:
-        frame = data if isinstance(data, bytes) else data.encode()
-        if self._lane.enqueue(frame):
-            self._wake.set()
-            return
-        full = "Too many requests are waiting on this connection."
-        await self._send(ApiError(429, full, type="rate_limit_error", code="too_many_requests").ws_frame())
+    async def _received(self, name: str | None, frame: Frame) -> None:
+        error = self._lanes.offer(name, frame)
+        if error is not None:
+            await self._send(error.ws_frame(name))
+        self._start()
 
-    async def _work(self) -> None:
-        with suppress(ConnectionError):
-            while not (self._expired or self._retired):
-                frame = self._lane.take()
-                if frame is None:
-                    await self._wake.wait()
-                    self._wake.clear()
-                else:
-                    await self._turn(frame)
-            if self._expired:
-                minutes = max(1, round(self._settings.connection_max_age / _MINUTE))
-                await self._send(connection_limit(minutes).ws_frame())
-            code = WSCloseCode.OK if self._expired else WSCloseCode.GOING_AWAY
-            await self._socket.close(code=code)
+    def _start(self) -> None:
+        """Begin all that may: a parent is found here, at the moment the frame is taken."""
+        while (started := self._lanes.take()) is not None:
+            lane, frame = started
+            task = spawn(self._turn(lane, frame, self._admitted(lane, frame)), name="upstream-turn")
+            self._turns.add(task)
+            task.add_done_callback(self._turns.discard)
+        if self._lanes.idle:
+            self._idle.set()
 
-    async def _turn(self, frame: bytes) -> None:
-        parent: str | None = None
+    def _admitted(self, lane: Lane, frame: Frame) -> Turn | ApiError:
+        if frame.refusal is not None:
+            return self._refused(lane, frame, frame.refusal)
         try:
-            members = self._members(frame)
-            parent = _parent(members)
-            kept = await self._run(members)
+            return self._admission.admit(frame.members, self._owner, lane)
         except ApiError as error:
-            self._lane.refused(error, parent)
-            await self._send(error.ws_frame())
-        except ConnectionError:
-            raise
+            return self._refused(lane, frame, error)
         except Exception as failure:  # noqa: BLE001 - one turn may not end the connection
-            _log.error("turn_failed", error=type(failure).__name__)
-            fault = server_error("The server had an error while processing your request.")
-            self._lane.refused(fault, parent)
-            await self._send(fault.ws_frame())
-        else:
-            self._lane.settled(kept)
+            return self._refused(lane, frame, _fault(failure))
 
-    def _members(self, frame: bytes) -> dict[str, bytes]:
-        members = body_members(frame)
-        kind = members.pop("type", None)
-        if kind is None:
-            raise missing("type")
-        if kind != _CREATE:
-            raise invalid_request("Unknown event type: only 'response.create' is understood.", param="type")
-        return self._envelopes.take(members) if ENVELOPE in self._settings.features else refuse(members)
+    def _refused(self, lane: Lane, frame: Frame, error: ApiError) -> ApiError:
+        lane.refused(error, frame.parent)
+        return error
 
-    async def _run(self, members: dict[str, bytes]) -> Kept | None:
+    async def _turn(self, lane: Lane, frame: Frame, turn: Turn | ApiError) -> None:
+        with suppress(ConnectionError):
+            error = turn if isinstance(turn, ApiError) else await self._run(lane, frame, turn)
+            if error is not None:
+                self._told |= lane.name is None and self._end is not None
+                await self._send(error.ws_frame(lane.name))
+            lane.ended()
+            self._start()
+
+    async def _run(self, lane: Lane, frame: Frame, turn: Turn) -> ApiError | None:
+        """Send the answer. The error, when it cannot be had."""
         began = time.monotonic()
-        turn = self._admission.admit(members, self._owner, self._lane)
         run = Run(turn, engine=self._engine, admission=self._admission, now=now)
         try:
             async with aclosing(run.events()) as events:
                 async for event in events:
-                    await self._send(event.data)
+                    # Before the client is told: it may continue on another lane, or repeat, as soon as it knows.
+                    if event.type in TERMINAL:
+                        lane.settled(run.kept)
+                    if turn.answer.status == "failed":
+                        lane.failed(frame.parent)
+                    await self._send(tagged(event.data, lane.name))
+        except ConnectionError:
+            raise
+        except ApiError as error:
+            return self._refused(lane, frame, error)
+        except Exception as failure:  # noqa: BLE001 - one turn may not end the connection
+            return self._refused(lane, frame, _fault(failure))
         finally:
             log_turn("websocket", run, began)
-        return run.kept
+        return None
 
     async def _send(self, data: bytes) -> None:
         await self._socket.send_frame(data, WSMsgType.TEXT)
 
 
-def _parent(members: dict[str, bytes]) -> str | None:
-    """The id that the frame means to continue, as far as it can be read."""
-    raw = members.get("previous_response_id", b"null")
-    return raw[1:-1].decode() if raw[:1] == b'"' else None
+def _fault(failure: Exception) -> ApiError:
+    _log.error("turn_failed", error=type(failure).__name__)
+    return server_error("The server had an error while processing your request.")

@@ -20,6 +20,8 @@ _MAX_WAIT = 10**9
 
 PREVIOUS_NOT_FOUND = "previous_response_not_found"
 CONNECTION_LIMIT = "websocket_connection_limit_reached"
+STREAM_LIMIT = "websocket_stream_limit_reached"
+INVALID_STREAM = "invalid_stream_id"
 
 STATUS_BY_NAME = {
     "invalid_request_error": 400,
@@ -27,6 +29,8 @@ STATUS_BY_NAME = {
     "context_length_exceeded": 400,
     PREVIOUS_NOT_FOUND: 400,
     CONNECTION_LIMIT: 400,
+    STREAM_LIMIT: 400,
+    INVALID_STREAM: 400,
     "authentication_error": 401,
     "invalid_api_key": 401,
     "permission_error": 403,
@@ -165,6 +169,26 @@ def connection_limit(minutes: int) -> ApiError:
         f"Responses websocket connection limit reached ({minutes} minutes). "
         "Create a new websocket connection to continue.",
         code=CONNECTION_LIMIT,
+    )
+
+
+def invalid_stream_id() -> ApiError:
+    """A lane's name that no lane may have."""
+    return invalid_request(
+        "The 'stream_id' field must be a non-empty string with at most 256 characters and may only contain letters, "
+        "numbers, underscores, hyphens, and periods.",
+        param="stream_id",
+        code=INVALID_STREAM,
+    )
+
+
+def stream_limit(names: int) -> ApiError:
+    """The connection has seen as many names of lanes as it may."""
+    return invalid_request(
+        f"This WebSocket connection has reached its maximum number of distinct stream IDs ({names}). "
+        "Reuse an existing stream_id or open a new WebSocket connection.",
+        param="stream_id",
+        code=STREAM_LIMIT,
     )
 
 

@@ -7,6 +7,8 @@ from typing import NamedTuple
 CONTENT_TYPE = "text/event-stream; charset=utf-8"
 COMMENT = b": keep-alive\n"
 """One comment line. It has no empty line after it, since strict parsers take that for an empty event."""
+DONE = b"data: [DONE]\n\n"
+"""What Open Responses ends a stream with; OpenAI's API does not."""
 _NEWLINES = b"\r\n"
 
 

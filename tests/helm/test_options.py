@@ -25,7 +25,7 @@ POOL = [
     *("auto", "full", "http", "link", "exact", "lenient", "debug", "info", "trace", "sim", "local", "vllm:http://vllm:8000"),
     *("55m", "30s", "250ms", "1.5h", "0.25s", "0s", "0.0m", "2d", "m", "1 h", "00s", "-5s"),
     *("64MiB", "1GiB", "1KiB", "0MiB", "128MB", "1.5GiB", "MiB", "1024"),
-    *("x-team", "x-team, x-user", "x team", "a,b", ",", "a:b", "envelope", "envelope,context"),
+    *("x-team", "x-team, x-user", "x team", "a,b", ",", "a:b", "envelope", "envelope,context", "openai", "open-responses"),
     *("https://api.example/v1", "http://[::1]:8788/v1", "http://server:8788/v1", "https://:443/v1", "wss://a/v1", "https://u:p@a/v1"),
     *("https://a/v1?b=c", "https://a/#b", "https://", "api.example/v1"),
     *(0, 1, -1, 256, 1_000_000, 0.5, 0.0, 20.0, True),

@@ -86,20 +86,20 @@ def test_an_unknown_or_foreign_response_is_not_found(admission: Admission) -> No
 
 
 def test_a_response_that_is_not_stored_lives_on_its_lane_alone(admission: Admission) -> None:
-    lane = Lane(8)
+    lane = Lane()
     made = _turn(admission, lane, input="hi", store=False)
 
     assert len(_admit(admission, lane, input="x", previous_response_id=made).context.items) == 4
-    for elsewhere in (None, Lane(8)):
+    for elsewhere in (None, Lane()):
         assert (
             _refused(admission, elsewhere, input="x", previous_response_id=made).code == "previous_response_not_found"
         )
 
 
 def test_a_stored_response_is_found_from_any_lane(admission: Admission) -> None:
-    made = _turn(admission, Lane(8), input="hi")
+    made = _turn(admission, Lane(), input="hi")
 
-    assert len(_admit(admission, Lane(8), input="x", previous_response_id=made).context.items) == 4
+    assert len(_admit(admission, Lane(), input="x", previous_response_id=made).context.items) == 4
 
 
 def test_the_same_history_in_full_and_by_id_is_the_same_context(admission: Admission) -> None:
@@ -129,7 +129,7 @@ def test_instructions_and_tools_are_part_of_the_context_and_never_inherited(admi
 
 
 def test_tools_already_read_are_not_read_again(admission: Admission) -> None:
-    lane = Lane(8)
+    lane = Lane()
     made = _turn(admission, lane, input="hi", tools=[WEATHER], store=False)
     assert lane.latest is not None
     turn = _admit(admission, lane, input="x", tools=[WEATHER], previous_response_id=made)
@@ -138,7 +138,7 @@ def test_tools_already_read_are_not_read_again(admission: Admission) -> None:
 
 
 def test_references_reach_the_lane_and_the_store(admission: Admission) -> None:
-    lane = Lane(8)
+    lane = Lane()
     _turn(admission, lane, input="hi", store=False)
     assert lane.latest is not None
     on_lane = next(item.id for item in lane.latest.context.items if item.id)
@@ -153,7 +153,7 @@ def test_references_reach_the_lane_and_the_store(admission: Admission) -> None:
 
 
 def test_a_warm_up_writes_nothing_and_can_be_continued(admission: Admission) -> None:
-    lane = Lane(8)
+    lane = Lane()
     warm = _admit(admission, lane, input=[], generate=False, store=False)
     assert warm.prompt is None
     warm.answer.begin()
@@ -169,7 +169,7 @@ def test_over_http_there_is_no_warm_up(admission: Admission) -> None:
 
 
 def test_an_incomplete_answer_is_stored_but_leaves_nothing_on_a_lane(admission: Admission) -> None:
-    turn = _admit(admission, Lane(8), input="hi")
+    turn = _admit(admission, Lane(), input="hi")
 
     assert _finish(admission, turn, Stop("max_output_tokens")) is None
     assert admission.store.get(turn.answer.id, _ME) is not None
@@ -198,7 +198,7 @@ def test_the_model_is_checked_for_every_request(admission: Admission) -> None:
 
 
 def test_a_lane_that_is_named_is_refused(admission: Admission) -> None:
-    assert _refused(admission, Lane(8), input="x", stream_id="main").code == "invalid_stream_id"
+    assert _refused(admission, Lane(), input="x", stream_id="main").code == "invalid_stream_id"
     assert _refused(admission, input="x", stream_id="main").param == "stream_id"
 
 

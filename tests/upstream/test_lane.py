@@ -1,36 +1,40 @@
 import pytest
 
+from upstream.frame import Frame
 from upstream.lane import Kept, Lane
 from upstream.pipeline import EMPTY
 from wire.errors import ApiError, invalid_request, server_error
 
+ONE, TWO = Frame(parent="1"), Frame(parent="2")
+
+
+def _due(lane: Lane) -> int | None:
+    return lane.due
+
+
+def _idle(lane: Lane) -> bool:
+    return lane.idle
+
 
 def test_frames_run_one_at_a_time_in_the_order_of_arrival() -> None:
-    lane = Lane(8)
-    lane.enqueue(b"1")
-    lane.enqueue(b"2")
+    lane = Lane()
+    lane.enqueue(3, ONE)
+    lane.enqueue(5, TWO)
 
-    assert lane.take() == b"1"
-    assert lane.take() is None
-    lane.settled(None)
-    assert lane.take() == b"2"
-    assert lane.idle is False
-    lane.settled(None)
-    assert lane.take() is None
-    assert lane.idle is True
-
-
-def test_a_full_queue_takes_no_more() -> None:
-    lane = Lane(1)
-
-    assert lane.enqueue(b"1") is True
-    assert lane.enqueue(b"2") is False
-    lane.take()
-    assert lane.enqueue(b"2") is True
+    assert _due(lane) == 3
+    assert lane.take() is ONE
+    assert _due(lane) is None
+    lane.ended()
+    assert _due(lane) == 5
+    assert lane.take() is TWO
+    assert _idle(lane) is False
+    lane.ended()
+    assert _due(lane) is None
+    assert _idle(lane) is True
 
 
 def test_only_the_latest_response_can_be_continued() -> None:
-    lane = Lane(8)
+    lane = Lane()
     first, second = Kept("a", EMPTY), Kept("b", EMPTY)
     lane.settled(first)
     assert lane.find("a") is first
@@ -40,8 +44,20 @@ def test_only_the_latest_response_can_be_continued() -> None:
     assert lane.find("b") is second
 
 
+def test_the_latest_response_of_another_lane_can_be_continued_as_well() -> None:
+    lanes: list[Lane] = []
+    lanes += [Lane(None, lanes), Lane("b", lanes)]
+    kept = Kept("a", EMPTY)
+    lanes[0].settled(kept)
+
+    assert lanes[1].find("a") is kept
+    assert lanes[1].latest is None
+    lanes[0].settled(Kept("c", EMPTY))
+    assert lanes[1].find("a") is None
+
+
 def test_a_turn_that_leaves_nothing_to_continue_leaves_the_latest_alone() -> None:
-    lane = Lane(8)
+    lane = Lane()
     lane.settled(Kept("a", EMPTY))
     lane.settled(None)
 
@@ -50,25 +66,42 @@ def test_a_turn_that_leaves_nothing_to_continue_leaves_the_latest_alone() -> Non
 
 @pytest.mark.parametrize("error", [invalid_request("no"), server_error("no"), invalid_request("no", status=404)])
 def test_a_refused_continuation_evicts_its_parent(error: ApiError) -> None:
-    lane = Lane(8)
+    lane = Lane()
     lane.settled(Kept("a", EMPTY))
     lane.refused(error, "a")
 
     assert lane.find("a") is None
-    assert lane.idle is True
+
+
+def test_a_continuation_that_breaks_off_evicts_its_parent() -> None:
+    lane = Lane()
+    lane.settled(Kept("a", EMPTY))
+    lane.failed("a")
+
+    assert lane.find("a") is None
 
 
 @pytest.mark.parametrize("parent", [None, "other"])
 def test_a_refusal_of_anything_else_keeps_it(parent: str | None) -> None:
-    lane = Lane(8)
+    lane = Lane()
     lane.settled(Kept("a", EMPTY))
     lane.refused(invalid_request("no"), parent)
 
     assert lane.find("a") is not None
 
 
+def test_a_refused_fork_keeps_the_parent_on_its_lane() -> None:
+    lanes: list[Lane] = []
+    lanes += [Lane(None, lanes), Lane("fork", lanes)]
+    lanes[0].settled(Kept("a", EMPTY))
+    lanes[1].refused(server_error("no"), "a")
+
+    assert lanes[0].find("a") is not None
+    assert lanes[1].find("a") is not None
+
+
 def test_an_unknown_digest_keeps_the_parent() -> None:
-    lane = Lane(8)
+    lane = Lane()
     lane.settled(Kept("a", EMPTY))
     lane.refused(invalid_request("no", code="deltawire_envelope_unknown", status=409), "a")
 

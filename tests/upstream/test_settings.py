@@ -22,3 +22,14 @@ def test_the_defaults_offer_the_envelope_and_an_hour_of_connection() -> None:
     assert settings.features == ("envelope",)
     assert settings.connection_max_age == 3600.0
     assert settings.max_body == 128 * 1024 * 1024
+
+
+def test_open_responses_has_no_lanes_and_ends_its_streams() -> None:
+    assert UpstreamSettings().multiplexes
+    assert UpstreamSettings().compresses
+    assert UpstreamSettings().stream_end == b""
+    assert not UpstreamSettings(lanes="off").multiplexes
+    assert not UpstreamSettings(compression="off").compresses
+    strict = UpstreamSettings(dialect="open-responses")
+    assert not strict.multiplexes
+    assert strict.stream_end == b"data: [DONE]\n\n"

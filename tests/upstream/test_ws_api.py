@@ -2,18 +2,32 @@ from __future__ import annotations
 
 import asyncio
 import json
+from contextlib import aclosing
 from typing import TYPE_CHECKING, Any
 
 import aiohttp
 import pytest
 
-from tests.upstream.helpers import WEATHER, answer_of, check_events, outputs, post, stream, turn, without_ids
+from tests.upstream.helpers import (
+    TERMINAL,
+    WEATHER,
+    answer_of,
+    check_events,
+    outputs,
+    post,
+    stream,
+    turn,
+    without_ids,
+)
 from upstream.app import Running, start
 from upstream.settings import UpstreamSettings
+from upstream.sim import Sim
 from wire.extensions import envelope_digest
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
+
+    from upstream.engine import Part, Prompt
 
 Socket = aiohttp.ClientWebSocketResponse[bool]
 
@@ -150,7 +164,7 @@ async def test_a_warm_up_prepares_a_chain(socket: Socket) -> None:
         ('{"type":"response.create"}', "model"),
         ('{"type":"response.create","model":"m","input":3}', "input"),
         ('{"type":"response.create","model":"m","input":"x","background":true}', "background"),
-        ('{"type":"response.create","model":"m","input":"x","stream_id":"main"}', "stream_id"),
+        ('{"type":"response.create","model":"m","input":"x","stream_id":""}', "stream_id"),
         ('{"type":"response.create","model":"m","input":"x","previous_response_id":3}', "previous_response_id"),
     ],
 )
@@ -226,9 +240,9 @@ async def test_a_client_that_leaves_ends_the_generation(http: aiohttp.ClientSess
         async with http.ws_connect(f"{server.url}/v1/responses") as socket:
             await socket.send_str('{"type":"response.create","model":"m","input":"1"}')
             assert (await socket.receive_json(timeout=10))["type"] == "response.created"
-            assert len([task for task in asyncio.all_tasks() if task.get_name() == "upstream-lane"]) == 1
+            assert len([task for task in asyncio.all_tasks() if task.get_name() == "upstream-turn"]) == 1
         await asyncio.wait_for(server._http.idle.wait(), 10)
-        assert not [task for task in asyncio.all_tasks() if task.get_name() == "upstream-lane"]
+        assert not [task for task in asyncio.all_tasks() if task.get_name() == "upstream-turn"]
         assert not server._ws.connections
     finally:
         await server.close()
@@ -291,5 +305,303 @@ async def test_the_server_pings(http: aiohttp.ClientSession) -> None:
     try:
         async with http.ws_connect(f"{server.url}/v1/responses", autoping=False) as socket:
             assert (await socket.receive(timeout=10)).type is aiohttp.WSMsgType.PING
+    finally:
+        await server.close()
+
+
+async def test_a_compressed_message_is_measured_by_what_it_holds(http: aiohttp.ClientSession) -> None:
+    server = await start(UpstreamSettings(port=0, max_frame=100_000))
+    try:
+        async with http.ws_connect(f"{server.url}/v1/responses", compress=15) as socket:
+            await socket.send_str("x" * 200_000)
+            message = await socket.receive(timeout=10)
+            assert (message.type, message.data) == (aiohttp.WSMsgType.CLOSE, 1009)
+    finally:
+        await server.close()
+
+
+async def test_compression_can_be_switched_off(http: aiohttp.ClientSession) -> None:
+    server = await start(UpstreamSettings(port=0, compression="off"))
+    try:
+        async with http.ws_connect(f"{server.url}/v1/responses", compress=15) as socket:
+            assert socket.compress == 0
+            assert (await _done(socket, model="m", input="x"))["status"] == "completed"
+    finally:
+        await server.close()
+
+
+async def test_text_that_is_not_utf8_fails_the_connection_with_1007(socket: Socket) -> None:
+    await socket.send_frame(b'{"type":"\xff"}', aiohttp.WSMsgType.TEXT)
+
+    message = await socket.receive(timeout=10)
+    assert (message.type, message.data) == (aiohttp.WSMsgType.CLOSE, 1007)
+
+
+# Lanes
+
+
+async def _send(socket: Socket, name: str | None, **body: Any) -> None:
+    tag = {} if name is None else {"stream_id": name}
+    await socket.send_str(json.dumps({"type": "response.create", "model": "m", "store": False} | tag | body))
+
+
+async def _by_lane(socket: Socket, answers: int) -> dict[str | None, list[dict[str, Any]]]:
+    """Events up to so many terminal ones, by the lane that they name."""
+    found: dict[str | None, list[dict[str, Any]]] = {}
+    while answers:
+        event = await socket.receive_json(timeout=10)
+        found.setdefault(event.pop("stream_id", None), []).append(event)
+        answers -= event["type"] in TERMINAL
+    return found
+
+
+async def _on(socket: Socket, name: str | None, **body: Any) -> dict[str, Any]:
+    """The last event of a turn on a lane while no other runs."""
+    await _send(socket, name, **body)
+    ((lane, events),) = (await _by_lane(socket, 1)).items()
+    assert lane == name
+    return events[-1]
+
+
+@pytest.fixture
+def held(monkeypatch: pytest.MonkeyPatch) -> asyncio.Event:
+    """Every answer stops after its first part until this is set."""
+    gate, generate = asyncio.Event(), Sim.generate
+
+    async def holding(self: Sim, prompt: Prompt) -> AsyncIterator[Part]:
+        async with aclosing(generate(self, prompt)) as parts:
+            yield await anext(parts)
+            await gate.wait()
+            async for part in parts:
+                yield part
+
+    monkeypatch.setattr(Sim, "generate", holding)
+    return gate
+
+
+async def _begun(socket: Socket, answers: int) -> list[dict[str, Any]]:
+    """Events until so many answers have begun; none may end."""
+    events: list[dict[str, Any]] = []
+    while sum(event["type"] == "response.created" for event in events) < answers:
+        events.append(await socket.receive_json(timeout=10))
+        assert events[-1]["type"] not in TERMINAL, events[-1]
+    return events
+
+
+async def test_lanes_run_beside_each_other_and_each_has_all_of_its_events(held: asyncio.Event, socket: Socket) -> None:
+    for name in ("a", "b", None):
+        await _send(socket, name, input=f"for {name}")
+    begun = await _begun(socket, 3)
+    held.set()
+    ended = await _by_lane(socket, 3)
+
+    assert ended.keys() == {"a", "b", None}
+    for name, rest in ended.items():
+        first = [event for event in begun if event.get("stream_id") == name]
+        check_events(first + rest)
+        assert rest[-1]["type"] == "response.completed"
+
+
+async def test_a_tagged_event_is_one_that_clients_know(socket: Socket) -> None:
+    await _send(socket, "main", input="hi")
+
+    check_events(events := await answer_of(socket))
+    assert {event["stream_id"] for event in events} == {"main"}
+
+
+async def test_within_a_lane_turns_follow_each_other(socket: Socket) -> None:
+    for text in ("one", "two"):
+        await _send(socket, "a", input=text)
+    events = (await _by_lane(socket, 2))["a"]
+
+    kinds = [event["type"] for event in events if event["type"] in TERMINAL | {"response.created"}]
+    assert kinds == ["response.created", "response.completed"] * 2
+    assert len({event["response"]["id"] for event in events if "response" in event}) == 2
+
+
+async def test_the_seventeenth_waits_until_one_ends(held: asyncio.Event, http: aiohttp.ClientSession) -> None:
+    server = await start(UpstreamSettings(port=0, queue_frames=1))
+    try:
+        async with http.ws_connect(f"{server.url}/v1/responses") as socket:
+            for number in range(16):
+                await _send(socket, f"lane-{number}", input="hi")
+            await _begun(socket, 16)
+            await _send(socket, "lane-16", input="hi")
+            await _send(socket, "lane-0", input="hi")  # one too many to wait, which is told at once
+            before = await _by_lane(socket, 1)
+            assert before["lane-0"][-1]["error"]["code"] == "too_many_requests"
+            assert "lane-16" not in before
+            held.set()
+            after = await _by_lane(socket, 17)
+            assert after["lane-16"][0]["type"] == "response.created"
+            assert {events[-1]["type"] for events in after.values()} == {"response.completed"}
+    finally:
+        await server.close()
+
+
+async def test_each_lane_continues_its_own_latest(socket: Socket) -> None:
+    latest = {name: await _on(socket, name, input=f"first of {name}", tools=[WEATHER]) for name in ("a", "b", None)}
+    for name, event in latest.items():
+        response = event["response"]
+        then = await _on(
+            socket, name, input=outputs(response), tools=[WEATHER], previous_response_id=response["id"]
+        )  # fmt: skip
+        assert then["type"] == "response.completed"
+        assert then["response"]["usage"]["input_tokens_details"]["cached_tokens"] > 0
+
+
+async def test_a_lane_may_continue_the_latest_of_another_and_not_an_older_one(socket: Socket) -> None:
+    first = (await _on(socket, "main", input="hi"))["response"]["id"]
+    fork = await _on(socket, "fork", input="x", previous_response_id=first)
+    assert fork["type"] == "response.completed"
+    assert (await _on(socket, "main", input="on", previous_response_id=first))["type"] == "response.completed"
+    late = await _on(socket, "late", input="x", previous_response_id=first)
+
+    assert late["error"]["code"] == "previous_response_not_found"
+
+
+async def test_a_fork_that_fails_keeps_the_parent_and_its_own_lane_evicts_it(socket: Socket) -> None:
+    first = (await _on(socket, "main", input="hi"))["response"]["id"]
+    orphan = [{"type": "function_call_output", "call_id": "call_none", "output": "x"}]
+    assert (await _on(socket, "fork", input=orphan, previous_response_id=first))["status"] == 400
+    assert (await _on(socket, "fork", input="x", previous_response_id=first))["type"] == "response.completed"
+    assert (await _on(socket, "main", input=orphan, previous_response_id=first))["status"] == 400
+    gone = await _on(socket, "main", input="x", previous_response_id=first)
+
+    assert gone["error"]["code"] == "previous_response_not_found"
+
+
+async def test_a_fork_holds_its_parent_from_the_moment_it_is_taken(socket: Socket) -> None:
+    first = (await _on(socket, "main", input="hi"))["response"]["id"]
+    await _send(socket, "fork", input="x", previous_response_id=first)
+    await _send(socket, "main", input="y", previous_response_id=first)
+    answers = await _by_lane(socket, 2)
+
+    assert [answers[name][-1]["type"] for name in ("fork", "main")] == ["response.completed"] * 2
+
+
+async def test_an_answer_that_breaks_off_evicts_its_parent(socket: Socket, monkeypatch: pytest.MonkeyPatch) -> None:
+    first = (await _on(socket, "a", input="hi"))["response"]["id"]
+    with monkeypatch.context() as broken:
+        broken.setattr("upstream.answer.Answer._delta", _broken)
+        assert (await _on(socket, "a", input="x", previous_response_id=first))["type"] == "response.failed"
+    gone = await _on(socket, "a", input="x", previous_response_id=first)
+
+    assert gone["error"]["code"] == "previous_response_not_found"
+
+
+def _broken(*_: object) -> None:
+    raise RuntimeError
+
+
+async def test_errors_of_a_lane_name_it(socket: Socket) -> None:
+    assert (await _on(socket, "a", input=3))["error"]["param"] == "input"
+    assert (await _on(socket, "a", background=True))["error"]["param"] == "background"
+    assert (await _on(socket, None, input=3))["error"]["param"] == "input"
+
+
+async def test_a_bad_name_is_refused_in_its_turn_without_a_name(held: asyncio.Event, socket: Socket) -> None:
+    await _send(socket, None, input="hi")
+    await _send(socket, "no good", input="hi")
+    await socket.send_bytes(b"{}")
+    await _begun(socket, 1)
+    held.set()
+    ((name, events),) = (await _by_lane(socket, 3)).items()
+
+    assert name is None
+    assert [event["type"] for event in events][-3:] == ["response.completed", "error", "error"]
+    assert events[-2]["error"]["code"] == "invalid_stream_id"
+
+
+async def test_the_thirty_third_name_is_refused_and_the_others_go_on(socket: Socket) -> None:
+    for number in range(32):
+        assert (await _on(socket, f"agent_{number}", input="hi"))["type"] == "response.completed"
+    refused = await _on(socket, "agent_33", input="hi")
+
+    assert (refused["status"], refused["error"]["code"]) == (400, "websocket_stream_limit_reached")
+    assert (await _on(socket, "agent_0", input="hi"))["type"] == "response.completed"
+    assert (await _on(socket, None, input="hi"))["type"] == "response.completed"
+
+
+@pytest.mark.parametrize("changed", [{"lanes": "off"}, {"dialect": "open-responses"}], ids=str)
+async def test_lanes_can_be_switched_off(http: aiohttp.ClientSession, changed: dict[str, Any]) -> None:
+    server = await start(UpstreamSettings(port=0, **changed))
+    try:
+        async with http.ws_connect(f"{server.url}/v1/responses") as socket:
+            await _send(socket, None, input="hi")
+            await _send(socket, "main", input="hi")
+            ((name, events),) = (await _by_lane(socket, 2)).items()
+            assert name is None
+            assert [event["type"] for event in events][-2:] == ["response.completed", "error"]
+            assert events[-1]["error"]["code"] == "invalid_stream_id"
+    finally:
+        await server.close()
+
+
+async def test_at_the_age_limit_lanes_end_what_runs_and_say_so_of_what_waits(
+    held: asyncio.Event, server: Running, socket: Socket
+) -> None:
+    for name in ("a", "a", "b"):
+        await _send(socket, name, input="hi")
+    await _begun(socket, 2)
+    next(iter(server._ws.connections))._expire()
+    await _send(socket, "c", input="late")
+    late = await _by_lane(socket, 1)
+    assert late["c"][-1]["error"]["code"] == "websocket_connection_limit_reached"
+    held.set()
+    answers = await _by_lane(socket, 4)
+
+    kinds = [event["type"] for event in answers["a"] if event["type"] in TERMINAL]
+    assert kinds == ["response.completed", "error"]
+    assert answers["a"][-1]["error"]["code"] == "websocket_connection_limit_reached"
+    assert answers["b"][-1]["type"] == "response.completed"
+    assert [event["error"]["code"] for event in answers[None]] == ["websocket_connection_limit_reached"]
+    message = await socket.receive(timeout=10)
+    assert (message.type, message.data) == (aiohttp.WSMsgType.CLOSE, 1000)
+
+
+async def test_at_the_age_limit_the_default_lane_is_told_once(
+    held: asyncio.Event, server: Running, socket: Socket
+) -> None:
+    await _send(socket, "a", input="hi")
+    for _ in range(2):
+        await _send(socket, None, input="hi")
+    await _begun(socket, 2)
+    next(iter(server._ws.connections))._expire()
+    held.set()
+    answers = await _by_lane(socket, 3)
+
+    assert [event["type"] for event in answers[None]][-2:] == ["response.completed", "error"]
+    assert (await socket.receive(timeout=10)).type is aiohttp.WSMsgType.CLOSE
+
+
+async def test_a_closing_server_refuses_what_waits(held: asyncio.Event, http: aiohttp.ClientSession) -> None:
+    server = await start(UpstreamSettings(port=0, drain_seconds=60))
+    async with http.ws_connect(f"{server.url}/v1/responses") as socket:
+        await _send(socket, None, input="hi")
+        await _begun(socket, 1)
+        await _send(socket, None, input="hi")
+        await _send(socket, "x", input=3)
+        assert (await _by_lane(socket, 1))["x"][-1]["error"]["param"] == "input", "all before it has been read"
+        closing = asyncio.ensure_future(server.close())
+        await asyncio.sleep(0)
+        held.set()
+        events = (await _by_lane(socket, 2))[None]
+        assert events[-2]["type"] == "response.completed"
+        assert (events[-1]["status"], events[-1]["error"]["code"]) == (503, "service_unavailable")
+        assert (await socket.receive(timeout=10)).data == 1001
+    await asyncio.wait_for(closing, 10)
+
+
+async def test_a_client_that_leaves_ends_all_lanes(http: aiohttp.ClientSession) -> None:
+    server = await start(UpstreamSettings(port=0, tokens_per_second=0.01))
+    try:
+        async with http.ws_connect(f"{server.url}/v1/responses") as socket:
+            for name in ("a", "b", "a"):
+                await _send(socket, name, input="hi")
+            seen = [(await socket.receive_json(timeout=10))["type"] for _ in range(2)]
+            assert "response.created" in seen
+        await asyncio.wait_for(server._http.idle.wait(), 10)
+        assert not [task for task in asyncio.all_tasks() if task.get_name() == "upstream-turn"]
     finally:
         await server.close()

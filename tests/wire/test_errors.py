@@ -18,10 +18,12 @@ from wire.errors import (
     connection_limit,
     from_frame,
     invalid_request,
+    invalid_stream_id,
     is_connection_limit,
     is_previous_not_found,
     previous_not_found,
     server_error,
+    stream_limit,
 )
 
 JSON = st.recursive(
@@ -255,3 +257,27 @@ def test_as_an_exception_it_says_its_code_and_no_message() -> None:
     with pytest.raises(ApiError) as caught:
         raise error_of()
     assert caught.value.status == 429
+
+
+def test_the_errors_of_lanes_are_those_that_the_api_documents() -> None:
+    assert json.loads(invalid_stream_id().ws_frame()) == {
+        "type": "error",
+        "status": 400,
+        "error": {
+            "type": "invalid_request_error",
+            "code": "invalid_stream_id",
+            "message": "The 'stream_id' field must be a non-empty string with at most 256 characters and may only contain letters, numbers, underscores, hyphens, and periods.",
+            "param": "stream_id",
+        },
+    }
+    assert json.loads(stream_limit(32).ws_frame("agent_33")) == {
+        "type": "error",
+        "status": 400,
+        "stream_id": "agent_33",
+        "error": {
+            "type": "invalid_request_error",
+            "code": "websocket_stream_limit_reached",
+            "message": "This WebSocket connection has reached its maximum number of distinct stream IDs (32). Reuse an existing stream_id or open a new WebSocket connection.",
+            "param": "stream_id",
+        },
+    }

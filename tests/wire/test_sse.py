@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wire.sse import COMMENT, CONTENT_TYPE, Parser, SseEvent, encode
+from wire.sse import COMMENT, CONTENT_TYPE, DONE, Parser, SseEvent, encode
 
 ENDS = st.sampled_from(["\n", "\r\n", "\r"])
 LINES = st.sampled_from(
@@ -118,3 +118,7 @@ def test_the_kind_of_line_end_does_not_matter(stream: bytes) -> None:
 
 def test_the_content_type_is_the_one_of_event_streams() -> None:
     assert CONTENT_TYPE.startswith("text/event-stream")
+
+
+def test_the_end_that_some_send_is_an_event_without_json() -> None:
+    assert Parser().feed(DONE) == [SseEvent("", b"[DONE]")]

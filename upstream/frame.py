@@ -1,0 +1,102 @@
+"""A frame from a client, read as far as its lane has to know it: which lane, which parent, whether it can run at all.
+
+What cannot run is not an exception but a frame with its refusal: that is told when the frame's turn comes, so that a
+client with one lane never takes it for the end of the answer before.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from upstream.envelope_cache import refuse
+from upstream.problems import missing, unsupported
+from upstream.request import body_members
+from wire.errors import ApiError, invalid_request, invalid_stream_id
+
+if TYPE_CHECKING:
+    from upstream.envelope_cache import EnvelopeCache
+
+_NULL = b"null"
+_NAME = re.compile(r"[A-Za-z0-9_.-]{1,256}")
+_TEXT = msgspec.json.Decoder(str)
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """One request of a lane: its members, or why it is refused. `parent` is the response that it means to continue."""
+
+    members: dict[str, bytes] = field(default_factory=dict, repr=False)
+    parent: str | None = None
+    refusal: ApiError | None = None
+    size: int = 0
+    """Bytes that it holds while it waits."""
+
+
+def read_frame(data: bytes, envelopes: EnvelopeCache | None, *, lanes: bool) -> tuple[str | None, Frame]:
+    """The lane's name (None: the default lane) and the frame. Never raises.
+
+    Without `lanes`, everything is of the default lane, and a `stream_id` stays among the members, to be refused as one
+    that this server does not have. Without `envelopes`, digests are refused.
+    """
+    name: str | None = None
+    parent: str | None = None
+    try:
+        members = body_members(data)
+        raw = members.pop("stream_id", _NULL) if lanes else _NULL
+        if raw != _NULL:
+            name = _name(raw)
+        parent = _string(members.get("previous_response_id", _NULL))
+        members = _create(members, envelopes)
+    except ApiError as error:
+        return name, Frame(parent=parent, refusal=error)
+    return name, Frame(members, parent, size=len(data))
+
+
+def is_text(data: bytes) -> bool:
+    """Whether the payload of a text frame is UTF-8, without which the connection has to fail (RFC 6455, 8.1)."""
+    if data.isascii():
+        return True
+    try:
+        data.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def not_text() -> Frame:
+    """What stands for a binary message."""
+    return Frame(refusal=invalid_request("Only text frames are understood."))
+
+
+def tagged(event: bytes, name: str | None) -> bytes:
+    """The event as a lane's client sees it: that of a named lane says which."""
+    return event if name is None else b'%b,"stream_id":"%b"}' % (event[:-1], name.encode())
+
+
+def _create(members: dict[str, bytes], envelopes: EnvelopeCache | None) -> dict[str, bytes]:
+    kind = members.pop("type", None)
+    if kind is None:
+        raise missing("type")
+    if _string(kind) != "response.create":
+        raise invalid_request("Unknown event type: only 'response.create' is understood.", param="type")
+    if members.get("background") == b"true":
+        raise unsupported("background", "Responses are not run in the background over WebSockets.")
+    return refuse(members) if envelopes is None else envelopes.take(members)
+
+
+def _name(raw: bytes) -> str:
+    name = _string(raw)
+    if name is None or not _NAME.fullmatch(name):
+        raise invalid_stream_id()
+    return name
+
+
+def _string(raw: bytes) -> str | None:
+    try:
+        return _TEXT.decode(raw)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return None

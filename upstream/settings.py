@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from wire.sse import DONE
 
@@ -17,6 +17,11 @@ class UpstreamSettings:
     port: int = 8788
     """0 takes any free port."""
     engine: str = "sim"
+    """`sim`, or a kind of engine and its base URL: `chat:http://127.0.0.1:8000/v1`."""
+    engine_model: str = ""
+    """Model that the engine is asked for; empty passes the request's on."""
+    engine_key: str = field(default="", repr=False)
+    """What the engine is shown as bearer; empty shows nothing."""
     tool_turns: int = 5
     """sim: tool calls after each user message before it answers."""
     tokens_per_second: float = 0.0
@@ -37,6 +42,11 @@ class UpstreamSettings:
     """What reasoning items are sealed with; empty makes a key that lives as long as the process."""
     keys: str = ""
     """File of API keys (upstream.keys); empty takes any."""
+    max_cache: int = 1024 * MIB
+    max_key_cache: int = 512 * MIB
+    max_connection_cache: int = 256 * MIB
+    max_lane_cache: int = 128 * MIB
+    """Bytes of conversations kept between turns: by the process, for a key, a connection, a lane (upstream.budget)."""
     store_bytes: int = 256 * MIB
     """Memory for stored responses; the least recently used leave first."""
     envelope_entries: int = 64
@@ -46,11 +56,21 @@ class UpstreamSettings:
     queue_bytes: int = 64 * MIB
     """Frames, and bytes of them, that one connection may have waiting; one more is refused with 429."""
     dialect: str = "openai"
-    """Whose rules hold where they differ: `openai`, or `open-responses` (no lanes, streams end with `[DONE]`)."""
+    """Whose rules hold where they differ: `openai`, or `open-responses` (no lanes, streams end with `[DONE]`, every
+    error frame has a code)."""
     lanes: str = "on"
     """Whether a WebSocket may carry several chains at once (`stream_id`): `on` or `off`."""
     compression: str = "on"
     """Whether permessage-deflate is accepted where a client offers it: `on` or `off`."""
+    context_window: int = 0
+    """Tokens that a model is shown at most; 0 is without end. Beyond it `truncation` decides."""
+    parallel_calls: str = "off"
+    """sim: `on` for two calls in one answer, where there are tools for it."""
+    background_jobs: int = 16
+    background_waiting: int = 256
+    """Responses in the background that run, and that wait, at once; one more is refused with 429."""
+    background_bytes: int = 64 * MIB
+    """Events of responses in the background that are kept to be streamed again; the oldest leave first."""
     drain_seconds: float = 10.0
     """How long running turns may go on when the server is closed."""
 
@@ -68,3 +88,8 @@ class UpstreamSettings:
     def stream_end(self) -> bytes:
         """What ends a stream of events over HTTP."""
         return DONE if self.dialect == "open-responses" else b""
+
+    @property
+    def codes_every_error(self) -> bool:
+        """Whether an error frame has a code even where the API has none."""
+        return self.dialect == "open-responses"

@@ -7,7 +7,7 @@ HTTP would have sent. Events of an SSE stream are flat (`type: "error"`, then co
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import msgspec
@@ -73,6 +73,10 @@ class ApiError(Exception):
     def _object(self) -> dict[str, Any]:
         own = {"message": self.message, "type": self.type, "param": self.param, "code": self.code}
         return own | {name: value for name, value in self.details.items() if name not in own}
+
+    def coded(self) -> ApiError:
+        """The error with a code in any case: its type, when it has none (Open Responses: error envelopes)."""
+        return self if self.code else replace(self, code=self.type)
 
     def http_body(self) -> bytes:
         """Body of an HTTP answer: `{"error": {...}}`."""

@@ -24,7 +24,7 @@ def test_the_defaults_offer_the_envelope_and_an_hour_of_connection() -> None:
     assert settings.max_body == 128 * 1024 * 1024
 
 
-def test_open_responses_has_no_lanes_and_ends_its_streams() -> None:
+def test_open_responses_has_no_lanes_ends_its_streams_and_codes_its_errors() -> None:
     assert UpstreamSettings().multiplexes
     assert UpstreamSettings().compresses
     assert UpstreamSettings().stream_end == b""
@@ -32,4 +32,6 @@ def test_open_responses_has_no_lanes_and_ends_its_streams() -> None:
     assert not UpstreamSettings(compression="off").compresses
     strict = UpstreamSettings(dialect="open-responses")
     assert not strict.multiplexes
+    assert strict.codes_every_error
+    assert not UpstreamSettings().codes_every_error
     assert strict.stream_end == b"data: [DONE]\n\n"

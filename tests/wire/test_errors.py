@@ -281,3 +281,9 @@ def test_the_errors_of_lanes_are_those_that_the_api_documents() -> None:
             "param": "stream_id",
         },
     }
+
+
+def test_an_error_can_be_given_a_code_in_any_case() -> None:
+    assert invalid_request("no", param="x").coded().code == "invalid_request_error"
+    assert invalid_request("no", param="x").coded().param == "x"
+    assert invalid_stream_id().coded().code == "invalid_stream_id"

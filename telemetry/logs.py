@@ -22,6 +22,8 @@ from telemetry.turn import TurnRecord
 LEVELS: Final = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
 MAX_FRAMES: Final = 8
 MAX_CAUSES: Final = 4
+_QUOTING: Final = frozenset({"aiohttp.websocket"})
+"""Loggers whose arguments quote clients: this one shows offered subprotocols, as which browsers send their keys."""
 
 
 def configure(level: str = "info", stream: BinaryIO | None = None) -> None:
@@ -143,7 +145,7 @@ class _Bridge(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         try:
-            event = record.getMessage()
+            event = str(record.msg) if record.name in _QUOTING else record.getMessage()
         except Exception:  # noqa: BLE001 (a library's broken log call is no reason to fail, nor to print its arguments)
             event = str(record.msg)
         extra: MutableMapping[str, Any] = {"logger": record.name}

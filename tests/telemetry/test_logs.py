@@ -169,6 +169,12 @@ def test_warnings_of_libraries_come_as_json_lines_with_their_logger(stream: io.B
     ]
 
 
+def test_what_a_client_offers_as_a_subprotocol_is_not_written(stream: io.BytesIO) -> None:
+    logging.getLogger("aiohttp.websocket").warning("client protocols %r", [f"openai-insecure-api-key.{SECRET}"])
+    assert lines(stream)[0]["event"] == "client protocols %r"
+    assert SECRET.encode() not in stream.getvalue()
+
+
 def test_an_exception_that_a_library_logs_loses_its_text(stream: io.BytesIO) -> None:
     try:
         quote(PROMPT)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from upstream import pipeline, resolve, validate
+from upstream import compaction, pipeline, resolve, tool_choice, validate, window
 from upstream.answer import Answer
 from upstream.engine import Prompt
 from upstream.gate import Gate, no_model
@@ -21,6 +21,7 @@ from upstream.problems import unsupported
 from upstream.render import tokens_of
 from upstream.request import Request, read_request
 from upstream.store import Store, Stored
+from upstream.values import compact_threshold
 from wire.errors import invalid_request, previous_not_found
 
 if TYPE_CHECKING:
@@ -48,13 +49,33 @@ class Turn:
     warm: Prompt | None = field(default=None, repr=False)
 
 
+@dataclass(frozen=True, slots=True)
+class Read:
+    """What a request is about: the conversation, what of it is new, and what a model is shown beside it."""
+
+    parent: Context | None = field(repr=False)
+    listed: tuple[Item, ...] = field(repr=False)
+    context: Context = field(repr=False)
+    instructions: bytes = field(repr=False)
+    beside: int
+    """Tokens of instructions and tools."""
+
+
 class Admission:
     """What is shared by all requests of a server: the engine's rules, the key, the stored responses."""
 
     def __init__(
-        self, *, engine: Engine, sealer: Sealer, store: Store, now: Callable[[], int], gate: Gate | None = None
+        self,
+        *,
+        engine: Engine,
+        sealer: Sealer,
+        store: Store,
+        now: Callable[[], int],
+        gate: Gate | None = None,
+        context_window: int = 0,
     ) -> None:
-        self._engine, self._sealer, self.store, self._now = engine, sealer, store, now
+        self._engine, self.sealer, self.store, self._now = engine, sealer, store, now
+        self._window = context_window
         self.gate = gate or Gate()
 
     def admit(self, members: dict[str, bytes], owner: bytes, lane: Lane | None = None) -> Turn:
@@ -68,38 +89,59 @@ class Admission:
     def _admit(self, request: Request, owner: bytes, lane: Lane | None) -> Turn:
         if request.fields.stream_id is not None:
             raise _no_lanes() if lane is not None else unsupported("stream_id", "Lanes exist on WebSockets only.")
-        self.gate.permit(owner, request.model)
-        if not self._engine.accepts(request.model):
-            raise no_model(request.model)
+        self.permit(owner, request.model)
+        read = self.read(request, owner, lane)
+        context, warm = read.context, lane is not None and request.fields.generate is False
+        threshold = None if warm else compact_threshold(request.fields)
+        compacted = compaction.due(context, self.sealer, threshold, read.beside)
+        if compacted is not None:
+            context = pipeline.extend(context, [compacted])
+        truncation = request.fields.truncation
+        shown = window.fitted(context, beside=read.beside, window=self._window, truncation=truncation)
+        total = shown.rendered.tokens + read.beside
+        # Nothing is reused of a parent that the engine is not shown from its beginning on.
+        anew = shown is not read.context or any(item.type == compaction.TYPE for item in read.listed)
+        cached = read.parent.rendered.tokens if read.parent is not None and not anew else 0
+        self.gate.spend(owner, total)
+        answer = Answer(
+            request,
+            tools=context.resolved.offer.echo,
+            input_tokens=total,
+            cached_tokens=cached,
+            created_at=self._now(),
+            sealer=self.sealer,
+            compaction=compacted,
+        )
+        prompt = _prompt(request, shown, read.instructions)
+        seen, warmed = (None, prompt) if warm else (prompt, None)
+        return Turn(request, owner, context, read.listed, seen, answer, total, cached, warmed)
+
+    def permit(self, owner: bytes, model: str) -> None:
+        """Raise `ApiError` unless the model is there, and for this owner."""
+        self.gate.permit(owner, model)
+        if not self._engine.accepts(model):
+            raise no_model(model)
+
+    def read(self, request: Request, owner: bytes, lane: Lane | None = None, *, bare: bool = False) -> Read:
+        """The conversation that a request is about. Raises `ApiError`. A `bare` one may have no input at all."""
         parent = self._parent(request, owner, lane)
-        fresh = validate.dereferenced(self._input(request, lane), self._lookup(owner, lane))
+        fresh = validate.dereferenced(self._input(request, lane, bare=bare), self._lookup(owner, lane))
         context = pipeline.extend(parent or pipeline.EMPTY, fresh)
         known = lane.latest.context if lane is not None and lane.latest is not None else context
         offer = resolve.offer_for(request.tools, known.resolved.offer)
         context = context.under(resolve.Resolved(request.model, offer, context.resolved.added))
+        tool_choice.matched(request.fields.tool_choice, context.resolved.tools(), offer.echo)
         instructions = (request.instructions or "").encode(errors="surrogatepass")
-        total = context.rendered.tokens + offer.tokens + tokens_of(instructions)
-        cached = parent.rendered.tokens if parent is not None else 0
-        warm = lane is not None and request.fields.generate is False
-        self.gate.spend(owner, total)
-        answer = Answer(
-            request,
-            tools=offer.echo,
-            input_tokens=total,
-            cached_tokens=cached,
-            created_at=self._now(),
-            sealer=self._sealer,
-        )
-        prompt = _prompt(request, context, instructions)
-        seen, warmed = (None, prompt) if warm else (prompt, None)
-        return Turn(request, owner, context, tuple(fresh), seen, answer, total, cached, warmed)
+        return Read(parent, tuple(fresh), context, instructions, offer.tokens + tokens_of(instructions))
 
     def settle(self, turn: Turn) -> Kept | None:
         """Keep what the answer leaves; the response to continue from, None unless it was completed."""
         answer = turn.answer
-        if answer.status == "failed":
+        if answer.status in {"failed", "cancelled"}:
             return None
-        context = pipeline.extend(turn.context, answer.items)
+        # A compaction before the answer is part of the turn's context already.
+        written = [item for item in answer.items if item.type != compaction.TYPE]
+        context = pipeline.extend(turn.context, written)
         if turn.request.store:
             parent = turn.request.fields.previous_response_id
             output = tuple(answer.items)
@@ -116,11 +158,11 @@ class Admission:
             raise previous_not_found(wanted)
         return found.context
 
-    def _input(self, request: Request, lane: Lane | None) -> list[Item]:
+    def _input(self, request: Request, lane: Lane | None, *, bare: bool) -> list[Item]:
         if request.input:
-            return read_items(request.input, self._sealer)
+            return read_items(request.input, self.sealer)
         warm = lane is not None and request.fields.generate is False
-        if request.fields.previous_response_id is None and not warm:
+        if request.fields.previous_response_id is None and not warm and not bare:
             raise invalid_request(
                 "One of 'input' or 'previous_response_id' must be provided.",
                 param="input",

@@ -7,7 +7,6 @@ the events that the API sends for it, numbered from 0. The response object of th
 from __future__ import annotations
 
 import secrets
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
@@ -15,18 +14,13 @@ import msgspec
 from upstream import response
 from upstream.engine import Accepted, Delta, End, Part, Start, Stop, Summary, Usage
 from upstream.items import Item, output_item, without_hidden
+from upstream.written import CALLS, Written, begun, text_part
 
 if TYPE_CHECKING:
     from upstream.request import Request
     from upstream.seal import Sealer
 
 _ENCODER = msgspec.json.Encoder()
-_PREFIX = {"reasoning": "rs", "message": "msg", "function_call": "fc", "custom_tool_call": "ctc"}
-_CALLS = {
-    "function_call": ("response.function_call_arguments", "arguments"),
-    "custom_tool_call": ("response.custom_tool_call_input", "input"),
-}
-"""Items that call: their events, and the member that holds the text."""
 
 
 class Event(NamedTuple):
@@ -36,25 +30,19 @@ class Event(NamedTuple):
     data: bytes
 
 
-@dataclass(slots=True)
-class _Running:
-    """The item that is being written."""
-
-    kind: str
-    id: str
-    index: int
-    name: str = ""
-    namespace: str = ""
-    call_id: str = ""
-    text: list[str] = field(default_factory=list)
-    summary: str | None = None
-
-
 class Answer:
     """One response from its first event to its last."""
 
     def __init__(
-        self, request: Request, *, tools: bytes, input_tokens: int, cached_tokens: int, created_at: int, sealer: Sealer
+        self,
+        request: Request,
+        *,
+        tools: bytes,
+        input_tokens: int,
+        cached_tokens: int,
+        created_at: int,
+        sealer: Sealer,
+        compaction: Item | None = None,
     ) -> None:
         self.id = f"resp_{secrets.token_hex(25)}"
         self.items: list[Item] = []
@@ -63,23 +51,45 @@ class Answer:
         self.status = "in_progress"
         static = response.static_members(request, response_id=self.id, created_at=created_at, tools=tools)
         self._static = _ENCODER.encode(static)
-        self._seals = request.sealed_reasoning
-        self._keeps_hidden = request.store or self._seals
-        self._sealer = sealer
+        self._sealing = sealer if request.sealed_reasoning else None
+        self._keeps_hidden = request.store or request.sealed_reasoning
         self._input_tokens, self._cached_tokens = input_tokens, cached_tokens
         self._output_tokens = self._reasoning_tokens = 0
         self._number = 0
-        self._running: _Running | None = None
+        self._running: Written | None = None
+        self._compaction = compaction
 
     @property
     def output_tokens(self) -> int:
         """Tokens written so far."""
         return self._output_tokens
 
+    def queue(self) -> list[Event]:
+        """`response.created` and `response.queued`, of an answer that begins later."""
+        self.status = "queued"
+        return [self._response_event(f"response.{name}", self.snapshot()) for name in ("created", "queued")]
+
     def begin(self) -> list[Event]:
-        """`response.created` and `response.in_progress`."""
-        start = self._object("in_progress", output=[])
-        return [self._response_event(f"response.{name}", start) for name in ("created", "in_progress")]
+        """`response.created`, unless it was told, and `response.in_progress`; then the compaction before the answer."""
+        names = ("in_progress",) if self.status == "queued" else ("created", "in_progress")
+        self.status = "in_progress"
+        events = [self._response_event(f"response.{name}", self.snapshot()) for name in names]
+        if self._compaction is not None:
+            value, place = self._compaction.value(), {"output_index": 0}
+            events.append(self._event("response.output_item.added", **place, item=value | {"encrypted_content": ""}))
+            events.append(self._event("response.compaction.compacting", item_id=value["id"], **place))
+            events.append(self._event("response.output_item.done", **place, item=value))
+            self.items.append(self._compaction)
+        return events
+
+    def snapshot(self) -> bytes:
+        """The response object as far as it is."""
+        return self.response or self._object(self.status, output=self._output())
+
+    def cancel(self) -> None:
+        """End without a further event: the client wants no more of it."""
+        self.status = "cancelled"
+        self.response = self._object("cancelled", output=self._output())
 
     def add(self, part: Part) -> list[Event]:
         """Events of one part. After `Stop`, only `finish` may follow."""
@@ -122,27 +132,27 @@ class Answer:
         return self._response_event("response.failed", self.response)
 
     def _start(self, start: Start) -> list[Event]:
-        item = _Running(start.kind, f"{_PREFIX[start.kind]}_{secrets.token_hex(25)}", len(self.items))
-        if start.kind in _CALLS:
-            item.name, item.namespace, item.call_id = start.name, start.namespace, f"call_{secrets.token_hex(12)}"
+        item = begun(start, len(self.items))
         self._running = item
         events = [
-            self._event("response.output_item.added", output_index=item.index, item=self._value(item, "in_progress"))
+            self._event(
+                "response.output_item.added", output_index=item.index, item=item.value("in_progress", self._sealing)
+            )
         ]
         if start.kind == "message":
-            events.append(self._in_part(item, "response.content_part.added", part=_text_part("")))
+            events.append(self._in_part(item, "response.content_part.added", part=text_part("")))
         return events
 
     def _delta(self, delta: Delta) -> list[Event]:
         item = self._current()
-        item.text.append(delta.text)
+        item.pieces.append(delta.text)
         self._output_tokens += delta.tokens
         if item.kind == "reasoning":
             self._reasoning_tokens += delta.tokens
             return []
         if item.kind == "message":
             return [self._in_part(item, "response.output_text.delta", delta=delta.text, logprobs=[])]
-        return [self._in_item(item, f"{_CALLS[item.kind][0]}.delta", delta=delta.text)]
+        return [self._in_item(item, f"{CALLS[item.kind][0]}.delta", delta=delta.text)]
 
     def _summary(self, pieces: tuple[str, ...]) -> list[Event]:
         item = self._current()
@@ -158,16 +168,16 @@ class Answer:
 
     def _end(self, status: str) -> list[Event]:
         item, self._running = self._current(), None
-        text = "".join(item.text)
+        text = item.text
         events: list[Event] = []
         if item.kind == "message":
             events.append(self._in_part(item, "response.output_text.done", text=text, logprobs=[]))
-            events.append(self._in_part(item, "response.content_part.done", part=_text_part(text)))
-        elif item.kind in _CALLS:
-            kind, member = _CALLS[item.kind]
+            events.append(self._in_part(item, "response.content_part.done", part=text_part(text)))
+        elif item.kind in CALLS:
+            kind, member = CALLS[item.kind]
             named = {"name": item.name} if item.kind == "function_call" else {}
             events.append(self._in_item(item, f"{kind}.done", **{member: text}, **named))
-        value = self._value(item, status)
+        value = item.value(status, self._sealing)
         made = output_item(value, hidden=text if item.kind == "reasoning" else "")
         # What the client cannot give back, and what is not stored, is not part of the conversation afterwards:
         # else a continuation by id and the same history sent in full would not be the same context.
@@ -175,20 +185,7 @@ class Answer:
         events.append(self._event("response.output_item.done", output_index=item.index, item=value))
         return events
 
-    def _value(self, item: _Running, status: str) -> dict[str, Any]:
-        text = "".join(item.text)
-        if item.kind == "reasoning":
-            summary = [] if item.summary is None else [{"type": "summary_text", "text": item.summary}]
-            sealed = {"encrypted_content": self._sealer.seal(text)} if self._seals else {}
-            return {"id": item.id, "type": "reasoning", "summary": summary} | sealed
-        if item.kind == "message":
-            content = [] if status == "in_progress" else [_text_part(text)]
-            return {"id": item.id, "type": "message", "status": status, "content": content, "role": "assistant"}
-        call = {"id": item.id, "type": item.kind, "status": status, _CALLS[item.kind][1]: text}
-        named = {"namespace": item.namespace} if item.namespace else {}
-        return call | {"call_id": item.call_id, "name": item.name} | named
-
-    def _current(self) -> _Running:
+    def _current(self) -> Written:
         if self._running is None:
             msg = "the engine wrote outside of an item"
             raise RuntimeError(msg)
@@ -210,16 +207,12 @@ class Answer:
     def _response_event(self, kind: str, raw: bytes) -> Event:
         return self._event(kind, response=msgspec.Raw(raw))
 
-    def _in_part(self, item: _Running, kind: str, **members: Any) -> Event:
+    def _in_part(self, item: Written, kind: str, **members: Any) -> Event:
         return self._in_item(item, kind, content_index=0, **members)
 
-    def _in_item(self, item: _Running, kind: str, **members: Any) -> Event:
+    def _in_item(self, item: Written, kind: str, **members: Any) -> Event:
         return self._event(kind, item_id=item.id, output_index=item.index, **members)
 
     def _event(self, kind: str, **members: Any) -> Event:
         number, self._number = self._number, self._number + 1
         return Event(kind, _ENCODER.encode({"type": kind, "sequence_number": number} | members))
-
-
-def _text_part(text: str) -> dict[str, Any]:
-    return {"type": "output_text", "annotations": [], "logprobs": [], "text": text}

@@ -49,6 +49,7 @@ class Running:
             connection.retire()
         with suppress(TimeoutError):
             await asyncio.wait_for(self._http.idle.wait(), self._drain)
+        await self._http.jobs.close(self._drain)
         await self._runner.cleanup()
         await self._engine.close()
 
@@ -62,6 +63,7 @@ async def start(settings: UpstreamSettings) -> Running:
         store=Store(settings.store_bytes),
         now=now,
         gate=Gate(_keyring(settings.keys)),
+        context_window=settings.context_window,
     )
     sockets = WsApi(settings, engine, admission)
     api = HttpApi(settings, engine, admission, sockets)

@@ -12,9 +12,10 @@ import msgspec
 import structlog
 from aiohttp import web
 
-from upstream import listing
-from upstream.http_io import STARTED, as_error, as_json, from_http, read_body, send_events
-from upstream.problems import unsupported
+from upstream import side
+from upstream.http_io import OWNER, STARTED, as_error, as_json, from_http, read_body, send_events
+from upstream.http_stored import StoredApi
+from upstream.jobs import Jobs
 from upstream.request import body_members
 from upstream.run import Run
 from wire.errors import ApiError, invalid_request, server_error
@@ -24,10 +25,8 @@ if TYPE_CHECKING:
     from upstream.engine import Engine
     from upstream.http_io import Handler
     from upstream.settings import UpstreamSettings
-    from upstream.store import Stored
 
 _log = structlog.get_logger("upstream")
-_OWNER = web.RequestKey("owner", bytes)
 _OPEN = frozenset({"/healthz"})
 """Paths that need no key."""
 _JSON = msgspec.json.Encoder()
@@ -45,6 +44,13 @@ class HttpApi:
 
     def __init__(self, settings: UpstreamSettings, engine: Engine, admission: Admission, upgrade: Upgrade) -> None:
         self._settings, self._engine, self._admission, self._upgrade = settings, engine, admission, upgrade
+        self.jobs = Jobs(
+            places=settings.background_jobs,
+            waiting=settings.background_waiting,
+            limit=settings.background_bytes,
+            log=lambda run, began: log_turn("background", run, began),
+        )
+        self._stored = StoredApi(admission.store, self.jobs)
         self.draining = False
         self.idle = asyncio.Event()
         """Set while no request is being answered and no WebSocket is open."""
@@ -58,9 +64,9 @@ class HttpApi:
             found += [
                 web.post(f"{base}/responses", self.create),
                 web.get(f"{base}/responses", self.upgrade, allow_head=False),
-                web.get(f"{base}/responses/{{id}}", self.retrieve, allow_head=False),
-                web.delete(f"{base}/responses/{{id}}", self.delete),
-                web.get(f"{base}/responses/{{id}}/input_items", self.input_items, allow_head=False),
+                web.post(f"{base}/responses/compact", self.compact),
+                web.post(f"{base}/responses/input_tokens", self.input_tokens),
+                *self._stored.routes(base),
                 web.get(f"{base}/models", self.models, allow_head=False),
                 web.get(f"{base}/models/{{id:.+}}", self.model, allow_head=False),
             ]
@@ -77,7 +83,7 @@ class HttpApi:
         self.idle.clear()
         try:
             if request.path not in _OPEN:
-                request[_OWNER] = self._admission.gate.enter(request.headers.get("authorization", ""))
+                request[OWNER] = self._admission.gate.enter(request.headers.get("authorization", ""))
             return await handler(request)
         except ApiError as error:
             return as_error(error)
@@ -102,6 +108,9 @@ class HttpApi:
         turn = self._admission.admit(body_members(await read_body(request, self._settings.max_body)), owner)
         run = Run(turn, engine=self._engine, admission=self._admission, now=now)
         streams = turn.request.fields.stream is True
+        if turn.request.fields.background:
+            job = self.jobs.start(run)
+            return await send_events(request, job.follow()) if streams else as_json(turn.answer.snapshot())
         try:
             async with aclosing(run.events()) as events:
                 if streams:
@@ -112,30 +121,21 @@ class HttpApi:
         finally:
             log_turn("sse" if streams else "json", run, began)
 
+    async def compact(self, request: web.Request) -> web.Response:
+        """`POST /responses/compact`: a conversation in less, as the base of a new chain."""
+        members = body_members(await read_body(request, self._settings.max_body))
+        return as_json(side.compacted(self._admission, members, self.owner(request), now()))
+
+    async def input_tokens(self, request: web.Request) -> web.Response:
+        """`POST /responses/input_tokens`: what a request would be counted as, without an answer."""
+        members = body_members(await read_body(request, self._settings.max_body))
+        return as_json(side.counted(self._admission, members, self.owner(request)))
+
     async def upgrade(self, request: web.Request) -> web.StreamResponse:
         """`GET /responses`: WebSocket mode, and nothing else."""
         if request.headers.get("upgrade", "").lower() != "websocket":
             raise web.HTTPMethodNotAllowed("GET", ["POST"])
         return await self._upgrade(request, self.owner(request))
-
-    async def retrieve(self, request: web.Request) -> web.Response:
-        """`GET /responses/{id}`."""
-        if request.query.get("stream") == "true":
-            raise unsupported("stream", "Only responses made in the background can be streamed again.")
-        return as_json(self._stored(request).response)
-
-    async def delete(self, request: web.Request) -> web.Response:
-        """`DELETE /responses/{id}`."""
-        stored = self._stored(request)
-        self._admission.store.delete(stored.id, stored.owner)
-        return as_json(_JSON.encode({"id": stored.id, "object": "response", "deleted": True}))
-
-    async def input_items(self, request: web.Request) -> web.Response:
-        """`GET /responses/{id}/input_items`: what the request brought, newest first unless `order=asc`."""
-        stored = self._stored(request)
-        query = request.query
-        page = listing.page(stored, order=query.get("order"), after=query.get("after"), limit=query.get("limit"))
-        return as_json(_JSON.encode(page))
 
     async def models(self, request: web.Request) -> web.Response:
         """`GET /models`: those that this key may use."""
@@ -156,23 +156,16 @@ class HttpApi:
 
     def owner(self, request: web.Request) -> bytes:
         """Whose request it is: a digest that stands for its key."""
-        return request[_OWNER]
+        return request[OWNER]
 
     async def tell_limits(self, request: web.Request, response: web.StreamResponse) -> None:
         """What is left of the key's limits, on every answer to a POST."""
-        owner = request.get(_OWNER)
+        owner = request.get(OWNER)
         if owner is not None and request.method == "POST":
             response.headers.update(self._admission.gate.headers(owner))
 
     def _visible(self, request: web.Request) -> list[str]:
         return self._admission.gate.visible(self.owner(request), self._settings.models)
-
-    def _stored(self, request: web.Request) -> Stored:
-        response_id = request.match_info["id"]
-        found = self._admission.store.get(response_id, self.owner(request))
-        if found is None:
-            raise invalid_request(f"Response with id '{response_id[:128]}' not found.", status=404)
-        return found
 
 
 async def stamp(_request: web.Request, response: web.StreamResponse) -> None:

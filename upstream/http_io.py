@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 STARTED = web.RequestKey("started", bool)
 """Set once an answer has begun, after which no other can be given."""
+OWNER = web.RequestKey("owner", bytes)
+"""Whose request it is: a digest that stands for its key."""
 STREAM_END = web.AppKey("stream_end", bytes)
 """What every stream of events ends with, after the terminal event."""
 

@@ -19,19 +19,19 @@ def page(stored: Stored, *, order: str | None, after: str | None, limit: str | N
 
     `after` is the id of the last item already had; an unknown one lists nothing. Raises `ApiError` for a bad `limit`.
     """
-    listed = [_listed(item, f"msg_{stored.id.removeprefix('resp_')}_{n}") for n, item in enumerate(stored.input)]
+    found = [listed(item, f"msg_{stored.id.removeprefix('resp_')}_{n}") for n, item in enumerate(stored.input)]
     if order != "asc":
-        listed.reverse()
+        found.reverse()
     if after is not None:
-        ids = [item["id"] for item in listed]
-        listed = listed[ids.index(after) + 1 :] if after in ids else []
+        ids = [item["id"] for item in found]
+        found = found[ids.index(after) + 1 :] if after in ids else []
     size = _size(limit)
-    data = listed[:size]
+    data = found[:size]
     ends = {"first_id": data[0]["id"] if data else None, "last_id": data[-1]["id"] if data else None}
-    return {"object": "list", "data": data, "has_more": len(listed) > size} | ends
+    return {"object": "list", "data": data, "has_more": len(found) > size} | ends
 
 
-def _listed(item: Item, fallback: str) -> dict[str, Any]:
+def listed(item: Item, fallback: str) -> dict[str, Any]:
     """An item as it is listed: every one has an id and a type, and content of messages is in parts."""
     value = item.value() | {"type": item.type}
     value["id"] = item.id or fallback

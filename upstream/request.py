@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from upstream.problems import invalid_type, missing, reworded, unsupported
+from upstream.problems import invalid_type, invalid_value, missing, reworded, unsupported
 from upstream.values import check
 from wire.errors import invalid_request
 from wire.split import Malformed, members, splice
@@ -95,8 +95,8 @@ def read_request(raw: dict[str, bytes]) -> Request:
         raise reworded(error) from None
     if not fields.model:
         raise missing("model")
-    if fields.background:
-        raise unsupported("background", "Responses are not run in the background here.")
+    if fields.background and fields.store is False:
+        raise invalid_value("store", "Background mode requires 'store' to be true.")
     check(fields)
     tools = _array(raw, "tools")
     return Request(fields, fields.model, _present(raw, "input"), tools, _instructions(raw))

@@ -19,7 +19,7 @@ def static_members(request: Request, *, response_id: str, created_at: int, tools
         "id": response_id,
         "object": "response",
         "created_at": created_at,
-        "background": False,
+        "background": fields.background is True,
         "frequency_penalty": 0.0,
         "instructions": request.instructions,
         "max_output_tokens": fields.max_output_tokens,

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+import msgspec
+
 from upstream.problems import invalid_value, missing
 from wire.errors import ApiError, invalid_request
 
@@ -37,12 +39,13 @@ def check(choice: str | dict[str, Any] | None) -> None:
         _check_allowed(choice.get("tools"))
 
 
-def matched(choice: str | dict[str, Any] | None, tools: Collection[Tool], kinds: Collection[str]) -> None:
-    """Raise `ApiError` when the choice asks for a tool that is not there; `kinds` are the types of all tools sent."""
-    if choice == "required" and not tools and not kinds:
-        raise _not_found("Tool choice 'required' must be specified with 'tools' parameter.")
+def matched(choice: str | dict[str, Any] | None, tools: Collection[Tool], sent: bytes) -> None:
+    """Raise `ApiError` when the choice asks for a tool that is not there. `sent` is the request's own list, as JSON."""
     if not isinstance(choice, dict):
+        if choice == "required" and not tools and sent == b"[]":
+            raise _not_found("Tool choice 'required' must be specified with 'tools' parameter.")
         return
+    kinds = {tool["type"] for tool in msgspec.json.decode(sent)}
     wanted = choice["tools"] if choice["type"] == "allowed_tools" else [choice]
     for one in wanted:
         kind, name = one["type"], one.get("name")

@@ -85,7 +85,7 @@ async def test_every_answer_has_a_request_id_of_its_own(server: Running, http: a
     [
         ("GET", "/nowhere", 404),
         ("POST", "/v1/chat/completions", 404),
-        ("POST", "/v1/responses/compact", 405),
+        ("PUT", "/v1/responses/compact", 405),
         ("GET", "/v1/responses", 405),
         ("PUT", "/v1/responses", 405),
     ],

@@ -65,7 +65,7 @@ def test_a_member_of_the_wrong_type_is_refused_by_name(name: str, value: Any) ->
     assert (error.status, error.param) == (400, name)
 
 
-@pytest.mark.parametrize("name", ["conversation", "prompt", "background"])
+@pytest.mark.parametrize("name", ["conversation", "prompt"])
 def test_what_would_change_the_answer_and_is_not_offered_is_refused(name: str) -> None:
     error = _refused(model="m", **{name: True})
 
@@ -92,3 +92,8 @@ def test_content_does_not_show_in_the_text_form_of_a_request() -> None:
     text = repr(read_request(members(model="m", input="secret", instructions="secret", user="secret")))
 
     assert "secret" not in text
+
+
+def test_what_is_made_in_the_background_is_stored() -> None:
+    assert _refused(model="m", background=True, store=False).param == "store"
+    assert read_request(members(model="m", background=True)).fields.background is True

@@ -29,7 +29,7 @@ _TOOLS = (Tool("function", "f"), Tool("custom", "c"))
 )
 def test_every_form_of_the_api_is_taken(choice: Any) -> None:
     check(choice)
-    matched(choice, _TOOLS, {"function", "custom", "file_search", "mcp", "apply_patch"})
+    matched(choice, _TOOLS, b'[{"type":"file_search"},{"type":"mcp"},{"type":"apply_patch"}]')
 
 
 @pytest.mark.parametrize(
@@ -65,12 +65,13 @@ def test_a_form_that_is_none_is_refused_with_its_path(choice: Any, param: str) -
 )
 def test_a_tool_that_is_not_on_offer_cannot_be_chosen(choice: Any) -> None:
     with pytest.raises(ApiError) as caught:
-        matched(choice, _TOOLS, {"function", "custom"})
+        matched(choice, _TOOLS, b'[{"type":"function"},{"type":"custom"}]')
     assert caught.value.message.endswith("not found in 'tools' parameter.")
 
 
 def test_required_needs_a_tool_of_any_kind() -> None:
-    matched("required", (), {"file_search"})
-    matched("auto", (), ())
+    matched("required", (), b'[{"type":"file_search"}]')
+    matched("required", _TOOLS, b"[]")
+    matched("auto", (), b"[]")
     with pytest.raises(ApiError):
-        matched("required", (), ())
+        matched("required", (), b"[]")

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
-import signal
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,6 +13,7 @@ import upstream.app
 import upstream.keys
 from proxy.explain import explain
 from proxy.options import (
+    ENGINE_KEY,
     LOG_LEVEL,
     PROXY,
     UPSTREAM,
@@ -24,6 +23,7 @@ from proxy.options import (
     parser,
     values,
 )
+from proxy.serve import serve
 from proxy.settings import ProxySettings
 from telemetry import logs
 from telemetry.traces import Tracing
@@ -95,7 +95,7 @@ def _proxy(words: Sequence[str], environment: Mapping[str, str]) -> int:
         _say(f"deltawire proxy listening on {running.url}", f"deltawire admin listening on {running.admin_url}")
         return [running.close]
 
-    return _serve(prog, start)
+    return serve(prog, start)
 
 
 def _upstream(words: Sequence[str], environment: Mapping[str, str]) -> int:
@@ -103,14 +103,14 @@ def _upstream(words: Sequence[str], environment: Mapping[str, str]) -> int:
     options = (*UPSTREAM, LOG_LEVEL)
     found = values(prog, options, parser(prog, "The shipped server.", options).parse_args(words), environment)
     logs.configure(found.pop("log_level"))
-    settings = _upstream_settings(found)
+    settings = _upstream_settings(found, environment)
 
     async def start() -> list[Callable[[], Awaitable[None]]]:
         running = await upstream.app.start(settings)
         _say(f"deltawire upstream listening on {running.url}")
         return [running.close]
 
-    return _serve(prog, start)
+    return serve(prog, start)
 
 
 def _up(words: Sequence[str], environment: Mapping[str, str]) -> int:
@@ -120,7 +120,7 @@ def _up(words: Sequence[str], environment: Mapping[str, str]) -> int:
     found = values(prog, options, given, environment)
     logs.configure(found.pop("log_level"))
     server = {option.field: found[option.field] for option in UPSTREAM if option.name != "listen"}
-    server_settings = _upstream_settings(server | {"listen": found["upstream_listen"]})
+    server_settings = _upstream_settings(server | {"listen": found["upstream_listen"]}, environment)
     sidecar = {option.field: found[option.field] for option in PROXY if option.name not in {"listen", "upstream"}}
 
     async def start() -> list[Callable[[], Awaitable[None]]]:
@@ -141,7 +141,7 @@ def _up(words: Sequence[str], environment: Mapping[str, str]) -> int:
         )
         return [running.close, served.close]
 
-    return _serve(prog, start)
+    return serve(prog, start)
 
 
 def _proxy_settings(prog: str, found: dict[str, Any]) -> ProxySettings:
@@ -151,11 +151,16 @@ def _proxy_settings(prog: str, found: dict[str, Any]) -> ProxySettings:
     return settings
 
 
-def _upstream_settings(found: dict[str, Any]) -> UpstreamSettings:
+def _upstream_settings(found: dict[str, Any], environment: Mapping[str, str]) -> UpstreamSettings:
     where = found.pop("listen")
     secret: bytes | None = found.pop("secret")
     renamed = _renamed(found, {"drain": "drain_seconds"})
-    return UpstreamSettings(host=where.host, port=where.port, secret=(secret or b"").decode(), **renamed)
+    key = environment.get(ENGINE_KEY, "")
+    if not key.isascii() or not key.isprintable():
+        raise BadSettingError(f"deltawire: {ENGINE_KEY}: a key of printable ASCII characters is needed")
+    return UpstreamSettings(
+        host=where.host, port=where.port, secret=(secret or b"").decode(), engine_key=key, **renamed
+    )
 
 
 def _renamed(found: dict[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
@@ -165,35 +170,6 @@ def _renamed(found: dict[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
 def _say(*lines: str) -> None:
     for line in lines:
         print(line, flush=True)
-
-
-def _serve(prog: str, start: Callable[[], Awaitable[list[Callable[[], Awaitable[None]]]]]) -> int:
-    async def run() -> None:
-        stop = asyncio.Event()
-        loop = asyncio.get_running_loop()
-        for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, stop.set)
-        try:
-            closers = await start()
-        except OSError as error:
-            raise BadSettingError(f"{prog}: cannot listen: {error.strerror or error}") from None
-        except ValueError as error:
-            raise BadSettingError(f"{prog}: {error}") from None
-        await stop.wait()
-        for close in closers:
-            await close()
-
-    with asyncio.Runner(loop_factory=_loop_factory()) as runner:
-        runner.run(run())
-    return 0
-
-
-def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
-    try:
-        import uvloop  # noqa: PLC0415 - an extra: used when it is there
-    except ImportError:
-        return None
-    return uvloop.new_event_loop
 
 
 def _key(words: Sequence[str], _: Mapping[str, str]) -> int:

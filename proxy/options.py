@@ -31,6 +31,10 @@ _MAX_DIGITS = 15
 _DIGITS = re.compile(r"[0-9]{1,15}")
 _TOKEN = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
 _MIN_SECRET = 16
+ENGINES = ("sim",)
+REMOTE_ENGINES = ("chat",)
+ENGINE_KEY = "DELTAWIRE_ENGINE_KEY"
+"""Environment variable with the engine's key; no option, since command lines are for all to see."""
 
 
 class BadSettingError(Exception):
@@ -154,11 +158,29 @@ def secret(text: str) -> bytes | None:
         raise ValueError("text in UTF-8 is needed") from None
 
 
+def word(text: str) -> str:
+    """A name of printable characters; empty for none."""
+    if not text.isprintable():
+        raise ValueError("a name is needed")
+    return text
+
+
 def file(text: str) -> str:
     """Path of a file, which is read when the command starts; empty for none."""
     if not text.isprintable():
         raise ValueError("the path of a file is needed")
     return text
+
+
+def engine(text: str) -> str:
+    """`sim`, or the kind of an engine and its URL."""
+    kind, _, url = text.partition(":")
+    if text in ENGINES:
+        return text
+    if kind not in REMOTE_ENGINES:
+        known = ", ".join([*ENGINES, *(f"{one}:URL" for one in REMOTE_ENGINES)])
+        raise ValueError(f"one of {known} is needed")
+    return f"{kind}:{base_url(url)}"
 
 
 def names(text: str) -> tuple[str, ...]:
@@ -266,7 +288,13 @@ PROXY: tuple[Option, ...] = (
 
 UPSTREAM: tuple[Option, ...] = (
     Option("listen", "127.0.0.1:8788", address, "where the server listens"),
-    Option("engine", "sim", one_of("sim"), "what generates: sim, a scripted agent"),
+    Option(
+        "engine",
+        "sim",
+        engine,
+        "what generates: sim, a scripted agent; chat:URL, chat completions below a base URL",
+    ),
+    Option("engine-model", "", word, "model name that the engine is asked for, instead of the request's"),
     Option("tool-turns", "5", number, "sim: tool calls after each user message before it answers"),
     Option("tokens-per-second", "0", pace, "sim: pace of the answer in tokens per second; 0 is as fast as possible"),
     _MAX_BODY,

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from aiohttp import web
 
 from upstream.admit import Admission
+from upstream.engines.select import engine_for, models
 from upstream.gate import Gate
 from upstream.http_api import HttpApi, now, stamp
 from upstream.http_io import STREAM_END
 from upstream.keys import BadKeysError, Keyring, read_keys
 from upstream.seal import Sealer
-from upstream.sim import Sim
 from upstream.store import Store
 from upstream.ws_api import WsApi
 
@@ -56,13 +56,15 @@ class Running:
 
 async def start(settings: UpstreamSettings) -> Running:
     """Listen. Raises `ValueError` for a setting that cannot be used, `OSError` when the address cannot be had."""
-    engine = _engine(settings)
+    settings = replace(settings, models=models(settings))
+    keyring = _keyring(settings.keys)
+    engine = await engine_for(settings)
     admission = Admission(
         engine=engine,
         sealer=Sealer(settings.secret),
         store=Store(settings.store_bytes),
         now=now,
-        gate=Gate(_keyring(settings.keys)),
+        gate=Gate(keyring),
         context_window=settings.context_window,
     )
     sockets = WsApi(settings, engine, admission)
@@ -81,16 +83,11 @@ async def start(settings: UpstreamSettings) -> Running:
         await site.start()
     except OSError:
         await runner.cleanup()
+        await engine.close()
         raise
     port: int = runner.addresses[0][1]
     host = f"[{settings.host}]" if ":" in settings.host else settings.host
     return Running(f"http://{host}:{port}", port, runner, site, api, sockets, engine, settings.drain_seconds)
-
-
-def _engine(settings: UpstreamSettings) -> Engine:
-    if settings.engine == "sim":
-        return Sim(tool_turns=settings.tool_turns, tokens_per_second=settings.tokens_per_second)
-    raise ValueError(f"unknown engine {settings.engine!r}: sim")
 
 
 def _keyring(file: str) -> Keyring | None:

@@ -1,0 +1,43 @@
+"""A command that serves: from its start to the signal that ends it."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from typing import TYPE_CHECKING
+
+from proxy.options import BadSettingError
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+
+def serve(prog: str, start: Callable[[], Awaitable[list[Callable[[], Awaitable[None]]]]]) -> int:
+    """Start, wait for SIGTERM or SIGINT, and close in the order that `start` returned."""
+
+    async def run() -> None:
+        stop = asyncio.Event()
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, stop.set)
+        try:
+            closers = await start()
+        except OSError as error:
+            raise BadSettingError(f"{prog}: cannot listen: {error.strerror or error}") from None
+        except ValueError as error:
+            raise BadSettingError(f"{prog}: {error}") from None
+        await stop.wait()
+        for close in closers:
+            await close()
+
+    with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+        runner.run(run())
+    return 0
+
+
+def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
+    try:
+        import uvloop  # noqa: PLC0415 - an extra: used when it is there
+    except ImportError:
+        return None
+    return uvloop.new_event_loop

@@ -1,0 +1,33 @@
+from __future__ import annotations
+
+import pytest
+
+from upstream.engines.chat import Chat
+from upstream.engines.select import engine_for, models
+from upstream.settings import UpstreamSettings
+from upstream.sim import Sim
+
+
+async def test_the_setting_names_the_engine() -> None:
+    assert isinstance(await engine_for(UpstreamSettings()), Sim)
+    engine = await engine_for(UpstreamSettings(engine="chat:http://127.0.0.1:1/v1"))
+    assert isinstance(engine, Chat)
+    await engine.close()
+
+
+@pytest.mark.parametrize("name", ["", "none", "chat", "chat:", "sim:http://127.0.0.1:1"])
+async def test_an_unknown_engine_is_one_clear_line(name: str) -> None:
+    with pytest.raises(ValueError, match=rf"^unknown engine '{name}': sim, chat:URL"):
+        await engine_for(UpstreamSettings(engine=name))
+
+
+def test_models_are_listed_where_they_are_known() -> None:
+    remote = "chat:http://127.0.0.1:1"
+
+    assert "gpt-5.5" in models(UpstreamSettings())
+    assert models(UpstreamSettings(engine=remote)) == ()
+    assert models(UpstreamSettings(engine=remote, engine_model="m")) == ("m",)
+
+
+def test_the_key_is_shown_nowhere() -> None:
+    assert "sk-1" not in repr(UpstreamSettings(engine_key="sk-1"))

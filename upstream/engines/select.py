@@ -1,0 +1,29 @@
+"""From the setting that names an engine to the engine."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from upstream.engines.chat import Chat
+from upstream.sim import Sim
+
+if TYPE_CHECKING:
+    from upstream.engine import Engine
+    from upstream.settings import UpstreamSettings
+
+
+async def engine_for(settings: UpstreamSettings) -> Engine:
+    """The engine, ready to be asked. Raises `ValueError`, of one line, when there is no such engine here."""
+    kind, _, url = settings.engine.partition(":")
+    if settings.engine == "sim":
+        return Sim(tool_turns=settings.tool_turns, tokens_per_second=settings.tokens_per_second)
+    if kind == "chat" and url:
+        return Chat(url, model=settings.engine_model, key=settings.engine_key)
+    raise ValueError(f"unknown engine {settings.engine!r}: sim, chat:URL")
+
+
+def models(settings: UpstreamSettings) -> tuple[str, ...]:
+    """Models to list: a real engine's are listed only where one is named, since it answers under any name."""
+    if settings.engine == "sim":
+        return settings.models
+    return (settings.engine_model,) if settings.engine_model else ()

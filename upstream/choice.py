@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from upstream.schema import Impossible, value_for
 
@@ -97,45 +97,57 @@ _COMMANDS = ("cmd", "command", "script", "commands")
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A call to make; `arguments` is a JSON text."""
+    """A call to make; `arguments` is a JSON text, or the input of a custom tool."""
 
     name: str
     namespace: str
     arguments: str
+    kind: Literal["function_call", "custom_tool_call"] = "function_call"
 
 
 def choose(tools: Sequence[Tool], tool_choice: str | dict[str, Any], number: int) -> Call | None:
-    """The call for this step of the loop, None when the answer is to come instead. `number` counts from 1.
+    """The call for this step of the loop, None when the answer is to come instead. `number` counts from 1."""
+    return next(iter(choose_some(tools, tool_choice, number, 1)), None)
+
+
+def choose_some(tools: Sequence[Tool], tool_choice: str | dict[str, Any], number: int, most: int) -> list[Call]:
+    """Up to `most` calls to make at once, each of another tool, or of a shell with another command line.
 
     A function that the request names is called whatever its name says: the client asked for exactly that.
     """
-    functions = [tool for tool in tools if tool.type == "function"]
-    if tool_choice == "none" or not functions:
-        return None
+    if tool_choice == "none":
+        return []
     if isinstance(tool_choice, dict):
-        kind = tool_choice.get("type")
-        if kind == "function":
-            return _first_callable([tool for tool in functions if tool.name == tool_choice.get("name")], number)
-        if kind != "allowed_tools":
-            return None
-        allowed = {one.get("name") for one in tool_choice.get("tools", ()) if isinstance(one, dict)}
-        functions = [tool for tool in functions if tool.name in allowed]
-        tool_choice = tool_choice.get("mode", "auto")
-    call = _first_callable([*_shells(functions), *(tool for tool in functions if _only_reads(tool.name))], number)
-    if call is None and tool_choice == "required":
-        call = _first_callable([tool for tool in functions if not _CHANGES & set(_words(tool.name))], number)
-    return call
+        kind, name = tool_choice.get("type"), tool_choice.get("name")
+        if kind == "allowed_tools":
+            allowed = {(one.get("type"), one.get("name")) for one in tool_choice.get("tools", ())}
+            tools = [tool for tool in tools if (tool.type, tool.name) in allowed]
+            return choose_some(tools, tool_choice.get("mode", "auto"), number, most)
+        named = [tool for tool in tools if (tool.type, tool.name) == (kind, name)]
+        return _callable([tool for tool in named if kind == "function" or _is_harmless(tool)], number, 1)
+    shells = _shells([tool for tool in tools if tool.type == "function"])
+    calls = _callable([*shells, *(tool for tool in tools if _is_harmless(tool))], number, most)
+    if not calls and tool_choice == "required":
+        functions = (tool for tool in tools if tool.type == "function")
+        calls = _callable([tool for tool in functions if not _CHANGES & set(_words(tool.name))], number, most)
+    if shells and len(calls) == 1 < most and calls[0].name == shells[0].name:
+        calls += _callable(shells[:1], number + 1, 1)
+    return calls
 
 
 def is_forced(tool_choice: str | dict[str, Any]) -> bool:
     """Whether the request wants a call in any case."""
     if isinstance(tool_choice, dict):
-        return tool_choice.get("type") == "function" or tool_choice.get("mode") == "required"
+        return tool_choice.get("type") in {"function", "custom"} or tool_choice.get("mode") == "required"
     return tool_choice == "required"
 
 
 def _shells(functions: Sequence[Tool]) -> list[Tool]:
     return sorted((tool for tool in functions if tool.name in SHELLS), key=lambda tool: SHELLS.index(tool.name))
+
+
+def _is_harmless(tool: Tool) -> bool:
+    return _only_reads(tool.name) and (tool.type == "function" or tool.format == "text")
 
 
 def _only_reads(name: str) -> bool:
@@ -147,15 +159,21 @@ def _words(name: str) -> list[str]:
     return [word.lower() for word in _WORDS.findall(name)]
 
 
-def _first_callable(tools: Sequence[Tool], number: int) -> Call | None:
+def _callable(tools: Sequence[Tool], number: int, most: int) -> list[Call]:
+    calls: list[Call] = []
     for tool in tools:
+        if len(calls) == most:
+            break
+        if tool.type == "custom":
+            calls.append(Call(tool.name, tool.namespace, f"deltawire {number}", "custom_tool_call"))
+            continue
         try:
-            arguments = _arguments(tool, number)
+            arguments = _arguments(tool, number + len(calls))
         except (Impossible, TypeError, ValueError, re.error, AttributeError):  # a schema that is none
             continue
         text = json.dumps(arguments, ensure_ascii=False, separators=(",", ":"))
-        return Call(tool.name, tool.namespace, text)
-    return None
+        calls.append(Call(tool.name, tool.namespace, text))
+    return calls
 
 
 def _arguments(tool: Tool, number: int) -> dict[str, Any]:

@@ -36,6 +36,8 @@ class Tool:
     parameters: dict[str, Any] = field(default_factory=dict, repr=False)
     description: str = field(default="", repr=False)
     strict: bool | None = None
+    format: str = "text"
+    """custom: `text`, or `grammar` for an input that has to follow one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,6 +140,7 @@ def _flat(values: object, namespace: str = "") -> list[Tool]:
                     parameters if isinstance(parameters, dict) else {},
                     description if isinstance(description := value.get("description"), str) else "",
                     strict if isinstance(strict := value.get("strict"), bool) else None,
+                    str(shape.get("type")) if isinstance(shape := value.get("format"), dict) else "text",
                 )
             )
     return found

@@ -11,7 +11,8 @@ import json
 import re
 from typing import TYPE_CHECKING, Any, Literal
 
-from upstream.choice import Call, choose, is_forced
+from upstream.choice import Call, choose_some, is_forced
+from upstream.compaction import calls_told
 from upstream.engine import Delta, End, Part, Prompt, Start, Stop, Summary
 from upstream.items import CALLS, OUTPUTS
 from upstream.schema import Impossible, value_for
@@ -28,8 +29,8 @@ class Sim:
 
     takes: Literal["items"] = "items"
 
-    def __init__(self, *, tool_turns: int = 5, tokens_per_second: float = 0.0) -> None:
-        self._tool_turns = tool_turns
+    def __init__(self, *, tool_turns: int = 5, tokens_per_second: float = 0.0, parallel: bool = False) -> None:
+        self._tool_turns, self._at_once = tool_turns, 2 if parallel else 1
         self._pace = 1 / tokens_per_second if tokens_per_second > 0 else 0.0
 
     def accepts(self, model: str) -> bool:
@@ -46,7 +47,7 @@ class Sim:
         """The planned answer at the set pace: token n is due n/rate after the first, however late the others were."""
         loop = asyncio.get_running_loop()
         began, said = loop.time(), 0
-        for part in limited(plan(prompt, self._tool_turns), prompt.max_output_tokens):
+        for part in limited(plan(prompt, self._tool_turns, self._at_once), prompt.max_output_tokens):
             if self._pace and isinstance(part, Delta):
                 said += part.tokens
                 late = loop.time() - (began + said * self._pace)
@@ -55,21 +56,23 @@ class Sim:
             yield part
 
 
-def plan(prompt: Prompt, tool_turns: int) -> Iterator[Part]:
-    """The whole answer, without regard to limits."""
+def plan(prompt: Prompt, tool_turns: int, at_once: int = 1) -> Iterator[Part]:
+    """The whole answer, without regard to limits. `at_once` calls are made together where the request allows it."""
     asked, answered = _since_last_user(prompt)
-    call = None
+    calls: list[Call] = []
     if asked < tool_turns or is_forced(prompt.tool_choice):
-        call = choose(prompt.tools, prompt.tool_choice, asked + 1)
+        most = 1 if prompt.parallel_tool_calls is False else min(at_once, max(1, tool_turns - asked))
+        calls = choose_some(prompt.tools, prompt.tool_choice, asked + 1, most)
     if _reasons(prompt):
-        yield from _reasoning(prompt, call, asked)
-    if call is not None:
-        yield Start("function_call", call.name, call.namespace)
+        yield from _reasoning(prompt, calls, asked)
+    for call in calls:
+        yield Start(call.kind, call.name, call.namespace)
         yield from _deltas(call.arguments)
-    else:
+        yield End()
+    if not calls:
         yield Start("message")
         yield from _deltas(_answer(prompt, answered))
-    yield End()
+        yield End()
     yield Stop()
 
 
@@ -96,8 +99,9 @@ def _since_last_user(prompt: Prompt) -> tuple[int, int]:
     for item in reversed(prompt.items):
         if item.role == "user":
             break
-        asked += item.type in CALLS
-        answered += item.type in OUTPUTS
+        told = calls_told(item)
+        asked += told + (item.type in CALLS)
+        answered += told + (item.type in OUTPUTS)
     return asked, answered
 
 
@@ -105,8 +109,9 @@ def _reasons(prompt: Prompt) -> bool:
     return bool(prompt.reasoning) or _REASONING_MODEL.search(prompt.model) is not None
 
 
-def _reasoning(prompt: Prompt, call: Call | None, asked: int) -> Iterator[Part]:
-    aim = f"The next step is to call {call.name}." if call else "The answer can be given now."
+def _reasoning(prompt: Prompt, calls: list[Call], asked: int) -> Iterator[Part]:
+    names = " and ".join(call.name for call in calls)
+    aim = f"The next step is to call {names}." if calls else "The answer can be given now."
     yield Start("reasoning")
     yield from _deltas(f"Step {asked + 1}. {aim}")
     if prompt.reasoning and (prompt.reasoning.get("summary") or prompt.reasoning.get("generate_summary")):

@@ -4,7 +4,7 @@ from typing import Any
 import jsonschema  # type: ignore[import-untyped]
 import pytest
 
-from upstream.choice import choose, is_forced
+from upstream.choice import choose, choose_some, is_forced
 from upstream.resolve import Tool
 
 _CITY = {
@@ -83,8 +83,8 @@ def test_any_other_tool_is_left_alone(name: str) -> None:
     assert _name(_tool(name)) is None
 
 
-def test_a_custom_tool_is_left_alone() -> None:
-    assert _name(_tool("exec_command", kind="custom"), _tool("get_it", kind="custom")) is None
+def test_a_custom_tool_is_never_taken_for_a_shell() -> None:
+    assert _name(_tool("exec_command", kind="custom"), _tool("bash", kind="custom")) is None
 
 
 def test_a_tool_whose_arguments_cannot_be_made_is_passed_over() -> None:
@@ -141,3 +141,41 @@ def test_only_allowed_tools_are_called() -> None:
 )
 def test_a_request_may_want_a_call_in_any_case(choice: str | dict[str, Any], *, forced: bool) -> None:
     assert is_forced(choice) is forced
+
+
+def test_a_custom_tool_is_called_with_text_when_its_name_is_harmless() -> None:
+    call = choose([_tool("search_notes", kind="custom")], "auto", 2)
+
+    assert call is not None
+    assert (call.kind, call.name, call.arguments) == ("custom_tool_call", "search_notes", "deltawire 2")
+
+
+@pytest.mark.parametrize("choice", ["auto", "required", {"type": "custom", "name": "apply_patch"}])
+def test_a_custom_tool_that_may_change_something_is_never_called(choice: str | dict[str, Any]) -> None:
+    assert choose([_tool("apply_patch", kind="custom")], choice, 1) is None
+
+
+def test_a_custom_tool_with_a_grammar_is_never_called() -> None:
+    assert choose([Tool("custom", "search", format="grammar")], {"type": "custom", "name": "search"}, 1) is None
+
+
+def test_several_calls_are_of_several_tools_as_far_as_there_are() -> None:
+    tools = [_tool("get_weather"), _tool("delete_all"), _tool("search", kind="custom"), _tool("list_files")]
+
+    assert [call.name for call in choose_some(tools, "auto", 1, 2)] == ["get_weather", "search"]
+    assert [call.name for call in choose_some(tools[:2], "auto", 1, 2)] == ["get_weather"]
+    assert len(choose_some(tools, {"type": "function", "name": "get_weather"}, 1, 2)) == 1
+    assert choose_some(tools, "none", 1, 2) == []
+
+
+def test_a_shell_may_be_called_twice_with_another_line() -> None:
+    calls = choose_some([_tool("exec_command", _CMD)], "auto", 1, 2)
+
+    assert [json.loads(call.arguments)["cmd"] for call in calls] == ["echo deltawire 1", "echo deltawire 2"]
+
+
+def test_allowed_tools_are_told_apart_by_kind() -> None:
+    allowed = {"type": "allowed_tools", "mode": "auto", "tools": [{"type": "custom", "name": "search"}]}
+    calls = choose_some([_tool("search"), _tool("search", kind="custom")], allowed, 1, 2)
+
+    assert [call.kind for call in calls] == ["custom_tool_call"]

@@ -10,10 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.upstream.helpers import WEATHER, items
+from tests.upstream.helpers import SEALER, WEATHER, items
+from upstream.compaction import compact
 from upstream.engine import Delta, End, Part, Prompt, Start, Stop, Summary
 from upstream.persistent import Seq
-from upstream.resolve import read_offer
+from upstream.pipeline import EMPTY, extend
+from upstream.resolve import Tool, read_offer
 from upstream.sim import Sim, limited, pieces, plan
 
 _TOOLS = read_offer(json.dumps([WEATHER]).encode()).tools
@@ -157,3 +159,30 @@ async def test_closing_lets_go_of_nothing() -> None:
     await engine.close()
 
     assert engine.accepts("") is False
+
+
+def _two(**changes: Any) -> list[str]:
+    tools = (*_TOOLS, Tool("custom", "search"))
+    prompt = _prompt("hi", **({"tools": tools} | changes))
+    return [part.name for part in plan(prompt, 5, at_once=2) if isinstance(part, Start) and part.name]
+
+
+def test_two_calls_are_made_at_once_where_the_request_allows_it() -> None:
+    assert len(_two()) == 2
+    assert len(_two(parallel_tool_calls=True)) == 2
+    assert len(_two(parallel_tool_calls=False)) == 1
+
+
+def test_not_more_calls_are_made_at_once_than_are_left() -> None:
+    prompt = _prompt("hi", *_loop(4), tools=(*_TOOLS, Tool("custom", "search")))
+
+    assert sum(isinstance(part, Start) and bool(part.name) for part in plan(prompt, 5, at_once=2)) == 1
+
+
+def test_calls_that_a_compaction_tells_of_count_as_made() -> None:
+    loop = [one | ({"output": "ok " * 400} if "output" in one else {}) for one in _loop(5)]
+    context = extend(EMPTY, items("hi", *loop))
+    after = extend(context, [compact(context, SEALER)])
+
+    assert all(item.type == "message" for item in after.items)
+    assert _kinds(replace(_prompt(), items=after.items, tools=_TOOLS)) == ["message"]

@@ -298,7 +298,7 @@ UPSTREAM: tuple[Option, ...] = (
     Option("tool-turns", "5", number, "sim: tool calls after each user message before it answers"),
     Option("tokens-per-second", "0", pace, "sim: pace of the answer in tokens per second; 0 is as fast as possible"),
     _MAX_BODY,
-    Option("parallel-calls", "off", one_of("off", "on"), "sim, on: two calls in one answer where there are tools for it"),
+    Option("parallel-calls", "off", one_of("off", "on"), "sim: on for two calls in one answer, given tools"),
     Option("context-window", "0", number, "tokens that a model is shown at most; 0 is without end"),
     Option("background-jobs", "16", count, "responses in the background that run at once; others wait"),
     Option("connection-max-age", "60m", duration, "age at which a WebSocket takes no further turn, in seconds"),

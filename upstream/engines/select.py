@@ -16,7 +16,11 @@ async def engine_for(settings: UpstreamSettings) -> Engine:
     """The engine, ready to be asked. Raises `ValueError`, of one line, when there is no such engine here."""
     kind, _, url = settings.engine.partition(":")
     if settings.engine == "sim":
-        return Sim(tool_turns=settings.tool_turns, tokens_per_second=settings.tokens_per_second)
+        return Sim(
+            tool_turns=settings.tool_turns,
+            tokens_per_second=settings.tokens_per_second,
+            parallel=settings.parallel_calls == "on",
+        )
     if kind == "chat" and url:
         return Chat(url, model=settings.engine_model, key=settings.engine_key)
     raise ValueError(f"unknown engine {settings.engine!r}: sim, chat:URL")

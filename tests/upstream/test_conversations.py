@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from typing import TYPE_CHECKING, Any
 
+import aiohttp
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from openai import AsyncOpenAI, BadRequestError
 
-from tests.upstream.helpers import WEATHER, echo, outputs, post, said, turn
+from tests.upstream.helpers import WEATHER, check_events, echo, outputs, post, said, stream, turn
 from upstream.app import Running, start
 from upstream.settings import UpstreamSettings
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
-
-    import aiohttp
 
 _STEPS = 30
 _TOOLS: Any = [WEATHER]
@@ -26,6 +28,8 @@ _REQUEST: dict[str, Any] = {
     "instructions": "Be of help.",
     "tools": [WEATHER],
 }
+
+_GO = {"role": "user", "content": "Go on."}
 
 
 @pytest.fixture
@@ -158,3 +162,125 @@ async def test_the_sdk_gets_errors_as_its_own(client: AsyncOpenAI) -> None:
 
     assert caught.value.code == "previous_response_not_found"
     assert caught.value.param == "previous_response_id"
+
+
+# Conversations that are compacted
+
+_MANAGED = _REQUEST | {"context_management": [{"type": "compaction", "compact_threshold": 1000}]}
+_SAID = st.one_of(st.none(), st.integers(0, 120).map("words ".__mul__))
+"""What a user says next to the outputs of calls, if anything."""
+
+
+def _since_compaction(history: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    at = max((n for n, item in enumerate(history) if item.get("type") == "compaction"), default=0)
+    return history[at:]
+
+
+async def _four_ways(turns: list[tuple[str | None, int]]) -> list[list[dict[str, Any]]]:
+    """The answers of each turn, over a WebSocket by id, and over HTTP in full, cut short, and by id."""
+    server = await start(UpstreamSettings(port=0))
+    answers: list[list[dict[str, Any]]] = []
+    new: list[list[dict[str, Any]]] = [[{"role": "user", "content": "Begin."}] for _ in range(4)]
+    histories: list[list[dict[str, Any]]] = [[] for _ in range(4)]
+    ids: list[str | None] = [None] * 4
+    try:
+        async with aiohttp.ClientSession() as http, http.ws_connect(f"{server.url}/v1/responses") as socket:
+            for words, size in turns:
+                histories = [[*history, *more] for history, more in zip(histories, new, strict=True)]
+                frame = _MANAGED | {"input": new[0], "previous_response_id": ids[0]}
+                full = _MANAGED | {"input": histories[1]}
+                cut = _MANAGED | {"input": _since_compaction(histories[2])}
+                by_id = _MANAGED | {"input": new[3], "previous_response_id": ids[3], "store": True}
+                made = [(await turn(socket, **frame))[-1]["response"]]
+                made += [(await post(http, server.url, **body))[1] for body in (full, cut, by_id)]
+                answers.append(made)
+                ids = [one["id"] for one in made]
+                histories = [[*history, *echo(one)] for history, one in zip(histories, made, strict=True)]
+                spoken = [] if words is None else [{"role": "user", "content": words}]
+                new = [[*outputs(one, "sunny " * size), *spoken] for one in made]
+    finally:
+        await server.close()
+    return answers
+
+
+@settings(max_examples=12, deadline=None)
+@given(st.lists(st.tuples(_SAID, st.integers(0, 700)), min_size=2, max_size=7))
+def test_compaction_and_what_follows_are_the_same_however_the_history_comes(
+    turns: list[tuple[str | None, int]],
+) -> None:
+    for answers in asyncio.run(_four_ways(turns)):
+        kinds = [[item["type"] for item in answer["output"]] for answer in answers]
+        assert kinds == [kinds[0]] * 4
+        assert len({said(answer) for answer in answers}) == 1, "the digest of the context is part of what is said"
+        assert len({answer["usage"]["input_tokens"] for answer in answers}) == 1
+
+
+async def test_a_compaction_is_told_before_the_answer(server: Running, http: aiohttp.ClientSession) -> None:
+    events = await stream(http, server.url, **_MANAGED, input=[{"role": "assistant", "content": "words " * 1000}, _GO])
+
+    check_events(events, open_responses=False)
+    assert [event["type"] for event in events[2:5]] == [
+        "response.output_item.added",
+        "response.compaction.compacting",
+        "response.output_item.done",
+    ]
+    compaction = events[4]["item"]
+    assert (compaction["type"], events[3]["item_id"]) == ("compaction", compaction["id"])
+    assert events[-1]["response"]["output"][0] == compaction
+    assert events[-1]["response"]["usage"]["input_tokens"] < 500
+
+
+async def test_below_the_threshold_nothing_is_compacted(server: Running, http: aiohttp.ClientSession) -> None:
+    events = await stream(http, server.url, **_MANAGED, input=[_GO])
+
+    assert "response.compaction.compacting" not in [event["type"] for event in events]
+
+
+async def test_a_compacted_conversation_is_the_base_of_a_new_chain_on_both_transports(
+    server: Running, http: aiohttp.ClientSession
+) -> None:
+    _, first = await post(http, server.url, model="sim", input="Begin.")
+    async with http.post(
+        f"{server.url}/v1/responses/compact", json={"model": "sim", "previous_response_id": first["id"]}
+    ) as answer:
+        output = (await answer.json())["output"]
+    body = {"model": "sim", "input": [*output, _GO], "store": False}
+    async with http.ws_connect(f"{server.url}/v1/responses") as socket:
+        over_socket = (await turn(socket, **body))[-1]["response"]
+        more = (await turn(socket, model="sim", input=[_GO], previous_response_id=over_socket["id"]))[-1]["response"]
+    _, over_http = await post(http, server.url, **body)
+    _, in_full = await post(http, server.url, **(body | {"input": [*output, _GO, *echo(over_http), _GO]}))
+
+    assert said(over_socket) == said(over_http)
+    assert said(more) == said(in_full)
+
+
+async def test_a_window_shows_the_newest_or_refuses(http: aiohttp.ClientSession) -> None:
+    server = await start(UpstreamSettings(port=0, context_window=60))
+    body: dict[str, Any] = {"model": "sim", "input": [{"role": "user", "content": "x" * 400}, _GO]}
+    try:
+        status, refused = await post(http, server.url, **body)
+        assert (status, refused["error"]["code"]) == (400, "context_length_exceeded")
+        _, shown = await post(http, server.url, **body, truncation="auto")
+        _, alone = await post(http, server.url, model="sim", input=[_GO])
+    finally:
+        await server.close()
+
+    assert said(shown) == said(alone)
+    assert shown["truncation"] == "auto"
+
+
+async def test_two_calls_come_in_one_answer_where_both_sides_allow_it(http: aiohttp.ClientSession) -> None:
+    server = await start(UpstreamSettings(port=0, parallel_calls="on"))
+    tools = [WEATHER, {"type": "custom", "name": "search_notes"}]
+    try:
+        events = await stream(http, server.url, model="sim", input="hi", tools=tools)
+        _, one = await post(http, server.url, model="sim", input="hi", tools=tools, parallel_tool_calls=False)
+    finally:
+        await server.close()
+
+    check_events(events, open_responses=False)
+    made = events[-1]["response"]["output"]
+    assert [item["type"] for item in made] == ["function_call", "custom_tool_call"]
+    assert "response.custom_tool_call_input.done" in [event["type"] for event in events]
+    assert [item["type"] for item in one["output"]] == ["function_call"]

@@ -123,7 +123,7 @@ class Connection:
         self._ending = True
         with suppress(ConnectionError):
             if code == WSCloseCode.OK and not self._told:
-                await self._send(refusal.ws_frame())
+                await self._tell(refusal, None)
             await self._socket.close(code=code)
 
     async def _read(self) -> None:
@@ -140,7 +140,7 @@ class Connection:
     async def _received(self, name: str | None, frame: Frame) -> None:
         error = self._lanes.offer(name, frame)
         if error is not None:
-            await self._send(error.ws_frame(name))
+            await self._tell(error, name)
         self._start()
 
     def _start(self) -> None:
@@ -172,7 +172,7 @@ class Connection:
             error = turn if isinstance(turn, ApiError) else await self._run(lane, frame, turn)
             if error is not None:
                 self._told |= lane.name is None and self._end is not None
-                await self._send(error.ws_frame(lane.name))
+                await self._tell(error, lane.name)
             lane.ended()
             self._start()
 
@@ -198,6 +198,10 @@ class Connection:
         finally:
             log_turn("websocket", run, began)
         return None
+
+    async def _tell(self, error: ApiError, name: str | None) -> None:
+        told = error.coded() if self._settings.codes_every_error else error
+        await self._send(told.ws_frame(name))
 
     async def _send(self, data: bytes) -> None:
         await self._socket.send_frame(data, WSMsgType.TEXT)

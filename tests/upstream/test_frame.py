@@ -60,6 +60,11 @@ def test_anything_else_is_refused_in_the_words_of_the_api(value: Any) -> None:
     }
 
 
+def test_a_name_has_at_most_256_characters() -> None:
+    assert _read(stream_id="a" * 256)[0] == "a" * 256
+    assert _read(stream_id="a" * 257)[1].refusal is not None
+
+
 def test_a_name_is_the_same_however_it_is_escaped() -> None:
     assert read_frame(rb'{"type":"response.create","stream_id":"m\u0061in"}', None, lanes=True)[0] == "main"
 

@@ -96,6 +96,18 @@ def test_what_would_be_too_much_to_wait_is_refused_and_takes_no_name(full: Lanes
     assert full.offer("x", _frame(2, size=10)) is None
 
 
+def test_what_runs_does_not_count_as_waiting() -> None:
+    lanes = _lanes(waiting_bytes=15)
+    for label in range(5):
+        assert lanes.offer("x", _frame(label, size=8)) is None
+        ((lane, _),) = _taken(lanes)
+        assert lanes.offer("x", _frame(label, size=8)) is None
+        assert lanes.offer("x", _frame(label, size=8)) is not None
+        lane.ended()
+        ((lane, _),) = _taken(lanes)
+        lane.ended()
+
+
 def test_one_frame_may_be_larger_than_all_that_may_wait() -> None:
     assert _lanes(waiting_bytes=15).offer(None, _frame(1, size=100)) is None
 

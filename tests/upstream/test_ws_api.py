@@ -337,6 +337,16 @@ async def test_text_that_is_not_utf8_fails_the_connection_with_1007(socket: Sock
     assert (message.type, message.data) == (aiohttp.WSMsgType.CLOSE, 1007)
 
 
+async def test_a_client_that_answers_no_ping_is_let_go(http: aiohttp.ClientSession) -> None:
+    server = await start(UpstreamSettings(port=0, heartbeat=0.05))
+    try:
+        async with http.ws_connect(f"{server.url}/v1/responses", autoping=False):
+            await asyncio.wait_for(server._http.idle.wait(), 10)
+            assert not server._ws.connections
+    finally:
+        await server.close()
+
+
 # Lanes
 
 
@@ -573,6 +583,17 @@ async def test_at_the_age_limit_the_default_lane_is_told_once(
 
     assert [event["type"] for event in answers[None]][-2:] == ["response.completed", "error"]
     assert (await socket.receive(timeout=10)).type is aiohttp.WSMsgType.CLOSE
+
+
+async def test_a_closing_server_tells_an_idle_client_nothing_but_the_close(http: aiohttp.ClientSession) -> None:
+    server = await start(UpstreamSettings(port=0))
+    async with http.ws_connect(f"{server.url}/v1/responses") as socket:
+        await _send(socket, "a", input="hi")
+        await _by_lane(socket, 1)
+        closing = asyncio.ensure_future(server.close())
+        message = await socket.receive(timeout=10)
+        assert (message.type, message.data) == (aiohttp.WSMsgType.CLOSE, 1001)
+    await asyncio.wait_for(closing, 10)
 
 
 async def test_a_closing_server_refuses_what_waits(held: asyncio.Event, http: aiohttp.ClientSession) -> None:

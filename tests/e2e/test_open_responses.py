@@ -1,0 +1,162 @@
+"""What the Open Responses compliance suite asks of WebSocket mode, by either dialect, and of the end of a stream."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import aiohttp
+import pytest
+from openresponses_types import types as open_responses
+
+from tests.e2e.sidecar import Server
+from tests.upstream.helpers import TERMINAL, WEATHER, check_events, outputs
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from tests.e2e.sidecar import Start
+
+NOT_FOUND = "previous_response_not_found"
+
+
+@pytest.fixture(scope="module", params=["openai", "open-responses"])
+def dialect(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture(scope="module")
+def base_url(start: Start, dialect: str) -> str:
+    return Server(start, "--dialect", dialect, tool_turns=1).base_url
+
+
+@pytest.fixture
+async def http() -> AsyncIterator[aiohttp.ClientSession]:
+    async with aiohttp.ClientSession() as session:
+        yield session
+
+
+class Client:
+    """A client of one connection; every event is checked against published models."""
+
+    def __init__(self, socket: aiohttp.ClientWebSocketResponse[bool], dialect: str) -> None:
+        self._socket, self._dialect = socket, dialect
+
+    async def send(self, **body: Any) -> None:
+        await self._socket.send_str(json.dumps({"type": "response.create", "model": "gpt-5.5", "store": False} | body))
+
+    async def last(self) -> dict[str, Any]:
+        """The terminal event of the next answer."""
+        events: list[dict[str, Any]] = []
+        while not events or events[-1]["type"] not in TERMINAL:
+            events.append(await self._socket.receive_json(timeout=30))
+        if events[-1]["type"] == "error":
+            assert len(events) == 1, "a refusal comes alone"
+            if self._dialect == "openai":  # which has errors without a code; the rest of the shape is the same
+                events[0]["error"]["code"] = events[0]["error"]["code"] or "none"
+            open_responses.WebSocketErrorEvent.model_validate(events[0])
+        else:
+            check_events(events)
+            open_responses.ResponseResource.model_validate(events[-1]["response"])
+        return events[-1]
+
+    async def turn(self, **body: Any) -> dict[str, Any]:
+        """The completed response."""
+        await self.send(**body)
+        last = await self.last()
+        assert last["type"] == "response.completed", last
+        response: dict[str, Any] = last["response"]
+        return response
+
+    async def refused(self, **body: Any) -> dict[str, Any]:
+        """The error of a turn that cannot be; its socket stays open."""
+        await self.send(**body)
+        last = await self.last()
+        assert last["type"] == "error", last
+        assert 400 <= last["status"] < 600
+        assert not self._socket.closed
+        error: dict[str, Any] = last["error"]
+        return error
+
+
+@pytest.fixture
+async def client(base_url: str, dialect: str, http: aiohttp.ClientSession) -> AsyncIterator[Client]:
+    async with http.ws_connect(f"{base_url}/responses") as socket:
+        yield Client(socket, dialect)
+
+
+async def test_a_create_is_answered_by_valid_events_and_a_completed_terminal(client: Client) -> None:
+    assert (await client.turn(input="Say hello."))["status"] == "completed"
+
+
+async def test_two_creates_on_one_socket_each_have_their_own_terminal(client: Client) -> None:
+    for text in ("first", "second"):
+        await client.send(input=text)
+    first, second = await client.last(), await client.last()
+
+    assert first["type"] == second["type"] == "response.completed"
+    assert first["response"]["id"] != second["response"]["id"]
+
+
+async def test_what_is_not_stored_continues_by_its_id_on_the_same_socket(client: Client) -> None:
+    first = await client.turn(input="The word is pear.")
+    second = await client.turn(input="Which word?", previous_response_id=first["id"])
+
+    assert second["previous_response_id"] == first["id"]
+    assert second["usage"]["input_tokens_details"]["cached_tokens"] >= first["usage"]["input_tokens"]
+
+
+async def test_on_a_new_socket_it_is_not_found_and_that_socket_still_serves(
+    base_url: str, dialect: str, http: aiohttp.ClientSession, client: Client
+) -> None:
+    first = await client.turn(input="hi")
+    async with http.ws_connect(f"{base_url}/responses") as socket:
+        other = Client(socket, dialect)
+        assert (await other.refused(input="x", previous_response_id=first["id"]))["code"] == NOT_FOUND
+        assert (await other.turn(input="fresh"))["status"] == "completed"
+
+
+async def test_an_id_that_nobody_has_is_not_found_and_the_socket_still_serves(client: Client) -> None:
+    assert (await client.refused(input="x", previous_response_id="resp_nobody"))["code"] == NOT_FOUND
+    assert (await client.turn(input="fresh"))["status"] == "completed"
+
+
+async def test_an_output_of_an_unknown_call_fails_the_turn_and_evicts_the_parent(client: Client) -> None:
+    first = await client.turn(input="hi", tools=[WEATHER])
+    orphan = [{"type": "function_call_output", "call_id": "call_of_nobody", "output": "x"}]
+    assert (await client.refused(input=orphan, previous_response_id=first["id"]))["param"] == "input"
+    assert (await client.refused(input=outputs(first), previous_response_id=first["id"]))["code"] == NOT_FOUND
+
+
+async def test_what_compaction_returns_is_the_base_of_a_new_chain(
+    base_url: str, http: aiohttp.ClientSession, client: Client
+) -> None:
+    first = await client.turn(input="The word is pear.")
+    history = [{"role": "user", "content": "The word is pear."}, *first["output"]]
+    async with http.post(f"{base_url}/responses/compact", json={"model": "gpt-5.5", "input": history}) as answer:
+        assert answer.status == 200
+        compacted = await answer.json()
+    assert compacted["object"] == "response.compaction"
+    assert "compaction" in {item["type"] for item in compacted["output"]}
+
+    base = await client.turn(input=[*compacted["output"], {"role": "user", "content": "Which word?"}])
+    assert base["previous_response_id"] is None
+    assert (await client.turn(input="And now?", previous_response_id=base["id"]))["status"] == "completed"
+
+
+async def test_a_stream_ends_as_its_dialect_has_it(base_url: str, http: aiohttp.ClientSession, dialect: str) -> None:
+    async with http.post(f"{base_url}/responses", json={"model": "m", "input": "hi", "stream": True}) as answer:
+        raw = await answer.read()
+
+    assert raw.endswith(b"\n\ndata: [DONE]\n\n") == (dialect == "open-responses")
+    assert raw.count(b"[DONE]") == (dialect == "open-responses")
+
+
+async def test_the_dialect_decides_whether_there_are_lanes(client: Client, dialect: str) -> None:
+    await client.send(input="hi", stream_id="main")
+    last = await client.last()
+
+    if dialect == "openai":
+        assert (last["type"], last["stream_id"]) == ("response.completed", "main")
+    else:
+        assert (last["type"], last["error"]["code"]) == ("error", "invalid_stream_id")

@@ -8,9 +8,11 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import structlog
 from aiohttp import web
 
 from upstream.admit import Admission
+from upstream.budget import CONNECTION, KEY, LANE, PROCESS, Budget
 from upstream.engines.select import engine_for, models
 from upstream.gate import Gate
 from upstream.http_api import HttpApi, now, stamp
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
     from upstream.settings import UpstreamSettings
 
 _FORCE = 1.0
+_log = structlog.get_logger("upstream")
 
 
 @dataclass(slots=True)
@@ -62,7 +65,7 @@ async def start(settings: UpstreamSettings) -> Running:
     admission = Admission(
         engine=engine,
         sealer=Sealer(settings.secret),
-        store=Store(settings.store_bytes),
+        store=Store(settings.store_bytes, _budget(settings)),
         now=now,
         gate=Gate(keyring),
         context_window=settings.context_window,
@@ -88,6 +91,16 @@ async def start(settings: UpstreamSettings) -> Running:
     port: int = runner.addresses[0][1]
     host = f"[{settings.host}]" if ":" in settings.host else settings.host
     return Running(f"http://{host}:{port}", port, runner, site, api, sockets, engine, settings.drain_seconds)
+
+
+def _budget(settings: UpstreamSettings) -> Budget:
+    limits = {
+        LANE: settings.max_lane_cache,
+        CONNECTION: settings.max_connection_cache,
+        KEY: settings.max_key_cache,
+        PROCESS: settings.max_cache,
+    }
+    return Budget(limits, lambda level: _log.info("state_evicted", over=level))
 
 
 def _keyring(file: str) -> Keyring | None:

@@ -20,7 +20,12 @@ class EnvelopeCache:
     def __init__(self, *, entries: int, limit: int) -> None:
         self._entries, self._limit = entries, limit
         self._members: OrderedDict[str, bytes] = OrderedDict()
-        self._bytes = 0
+        self.bytes = 0
+
+    def evict(self) -> None:
+        """Forget everything: digests that come are not known then."""
+        self._members.clear()
+        self.bytes = 0
 
     def take(self, members: dict[str, bytes]) -> dict[str, bytes]:
         """The request's members in full. Remembers those that came in full, restores those that came as a digest.
@@ -51,9 +56,9 @@ class EnvelopeCache:
         if len(value) > self._limit:
             return
         self._members[digest] = value
-        self._bytes += len(value)
-        while self._bytes > self._limit or len(self._members) > self._entries:
-            self._bytes -= len(self._members.popitem(last=False)[1])
+        self.bytes += len(value)
+        while self.bytes > self._limit or len(self._members) > self._entries:
+            self.bytes -= len(self._members.popitem(last=False)[1])
 
 
 def refuse(members: dict[str, bytes]) -> dict[str, bytes]:

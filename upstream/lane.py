@@ -82,6 +82,10 @@ class Lane:
         if self.latest is not None and self.latest.id == parent:
             self.latest = None
 
+    def evict(self) -> None:
+        """Forget the latest response: a budget is exceeded."""
+        self.latest = None
+
     def ended(self) -> None:
         """Nothing more is said of the running turn: the next frame may run."""
         self.busy = False

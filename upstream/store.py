@@ -1,7 +1,8 @@
 """Responses that may be asked for later (`store` true), in memory and bounded; the least recently used leave first.
 
 A context shares its items with that of its parent. So an entry is charged its whole context only while nothing
-continues it; a child takes the charge over, and gives it back when it leaves.
+continues it; a child takes the charge over, and gives it back when it leaves. A compaction begins a context that shares
+nothing. Entries are also charged to the budgets of their key and of the process, where the largest leave first.
 """
 
 from __future__ import annotations
@@ -9,6 +10,9 @@ from __future__ import annotations
 from collections import OrderedDict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
+
+from upstream import compaction
+from upstream.budget import KEY, LANE, WHOLE, Budget, Scope, weight
 
 if TYPE_CHECKING:
     from upstream.items import Item
@@ -29,12 +33,25 @@ class Stored:
     context: Context = field(repr=False)
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class _State:
+    """One entry, as the budgets know it."""
+
+    store: Store
+    id: str
+
+    def evict(self) -> None:
+        self.store.drop(self.id)
+
+
 class Store:
     """Stored responses by id, and their items by theirs."""
 
-    def __init__(self, limit: int) -> None:
+    def __init__(self, limit: int, budget: Budget | None = None) -> None:
         self._limit = limit
+        self.budget = budget or Budget({})
         self._entries: OrderedDict[str, Stored] = OrderedDict()
+        self._states: dict[str, _State] = {}
         self._heirs: dict[str, int] = {}
         self._items: dict[str, tuple[str, Item]] = {}
         self.bytes = 0
@@ -45,15 +62,17 @@ class Store:
 
     def put(self, stored: Stored) -> None:
         """Keep `stored`; others may leave for it, and itself when it is larger than the whole store."""
-        if stored.parent in self._entries:
-            self._inherit(stored.parent, 1)
+        self._inherit(stored, 1)
         self._entries[stored.id] = stored
+        self._states[stored.id] = _State(self, stored.id)
         self.bytes += self._charge(stored)
+        self._account(stored)
         for item in (*stored.input, *stored.output):
             if item.id is not None:
                 self._items[item.id] = (stored.id, item)
         while self.bytes > self._limit and self._entries:
-            self._drop(next(iter(self._entries)))
+            self.drop(next(iter(self._entries)))
+        self.budget.relieve()
 
     def get(self, response_id: str, owner: bytes) -> Stored | None:
         """The response, if it is there and this owner's."""
@@ -73,25 +92,34 @@ class Store:
         """Forget the response; False when there was none of this owner's."""
         if self.get(response_id, owner) is None:
             return False
-        self._drop(response_id)
+        self.drop(response_id)
+        self.budget.relieve()
         return True
 
-    def _drop(self, response_id: str) -> None:
+    def drop(self, response_id: str) -> None:
+        """Forget a response that is there, whoever's it is."""
         stored = self._entries.pop(response_id)
+        self.budget.release(self._states.pop(response_id))
         self.bytes -= self._charge(stored)
         self._heirs.pop(response_id, None)
         for item in (*stored.input, *stored.output):
             if item.id is not None and self._items.get(item.id, ("",))[0] == response_id:
                 del self._items[item.id]
-        if stored.parent in self._entries:
-            self._inherit(stored.parent, -1)
+        self._inherit(stored, -1)
 
-    def _inherit(self, parent: str | None, change: int) -> None:
-        if parent is None:
+    def _inherit(self, child: Stored, change: int) -> None:
+        parent = self._entries.get(child.parent or "")
+        if parent is None or any(item.type == compaction.TYPE for item in (*child.input, *child.output)):
             return
-        self.bytes -= self._charge(self._entries[parent])
-        self._heirs[parent] = self._heirs.get(parent, 0) + change
-        self.bytes += self._charge(self._entries[parent])
+        self.bytes -= self._charge(parent)
+        self._heirs[parent.id] = self._heirs.get(parent.id, 0) + change
+        self.bytes += self._charge(parent)
+        self._account(parent)
+
+    def _account(self, stored: Stored) -> None:
+        size = len(stored.response) + (0 if self._heirs.get(stored.id) else weight(stored.context))
+        state = self._states[stored.id]
+        self.budget.charge(state, size, (Scope(LANE, state), Scope(KEY, stored.owner), WHOLE))
 
     def _charge(self, stored: Stored) -> int:
         return len(stored.response) + (0 if self._heirs.get(stored.id) else stored.context.size)

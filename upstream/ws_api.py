@@ -16,6 +16,7 @@ from upstream.http_api import log_turn, now
 from upstream.http_io import STARTED
 from upstream.lanes import Lanes
 from upstream.run import Run
+from upstream.share import Share
 from upstream.tasks import spawn
 from wire.errors import ApiError, connection_limit, server_error
 from wire.events import TERMINAL
@@ -83,6 +84,7 @@ class Connection:
         self._lanes = Lanes(waiting=settings.queue_frames, waiting_bytes=settings.queue_bytes)
         offered = EnvelopeCache(entries=settings.envelope_entries, limit=settings.envelope_bytes)
         self._envelopes = offered if ENVELOPE in settings.features else None
+        self._share = Share(admission.store.budget, owner, self._envelopes)
         self._turns: set[asyncio.Task[None]] = set()
         self._idle = asyncio.Event()
         self._end: asyncio.Task[None] | None = None
@@ -101,6 +103,7 @@ class Connection:
             for task in left:
                 task.cancel()
             await asyncio.gather(*left, *([self._end] if self._end is not None else []), return_exceptions=True)
+            self._share.close()
 
     def retire(self) -> None:
         """Refuse what has not begun; close with 1001 as soon as no turn runs."""
@@ -135,9 +138,13 @@ class Connection:
                 if not is_text(data):
                     await self._socket.close(code=WSCloseCode.INVALID_TEXT)
                     return
-                await self._received(*read_frame(data, self._envelopes, lanes=self._settings.multiplexes))
+                name, frame = read_frame(data, self._envelopes, lanes=self._settings.multiplexes)
+                del message, data  # or this loop would keep them until the next frame comes
+                await self._received(name, frame)
+                del frame
 
     async def _received(self, name: str | None, frame: Frame) -> None:
+        self._share.envelopes()
         error = self._lanes.offer(name, frame)
         if error is not None:
             await self._tell(error, name)
@@ -173,6 +180,7 @@ class Connection:
             if error is not None:
                 self._told |= lane.name is None and self._end is not None
                 await self._tell(error, lane.name)
+            self._share.lane(lane)
             lane.ended()
             self._start()
 
@@ -186,6 +194,7 @@ class Connection:
                     # Before the client is told: it may continue on another lane, or repeat, as soon as it knows.
                     if event.type in TERMINAL:
                         lane.settled(run.kept)
+                        self._share.lane(lane)
                     if turn.answer.status == "failed":
                         lane.failed(frame.parent)
                     await self._send(tagged(event.data, lane.name))

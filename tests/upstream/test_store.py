@@ -1,4 +1,7 @@
+from dataclasses import replace
+
 from tests.upstream.helpers import items
+from upstream.budget import KEY, LANE, PROCESS, Budget, Scope
 from upstream.items import output_item
 from upstream.pipeline import EMPTY, Context, extend
 from upstream.store import Store, Stored
@@ -97,3 +100,61 @@ def test_nothing_stays_charged_when_all_is_deleted_in_any_order() -> None:
         for name in order:
             store.delete(name, _ME)
         assert (len(store), store.bytes) == (0, 0)
+
+
+def test_stored_responses_are_charged_to_their_key_and_the_largest_leaves_first() -> None:
+    budget = Budget({LANE: 10**6, KEY: 30_000, PROCESS: 10**6})
+    store = Store(10**6, budget)
+    for name, size in (("a", 1000), ("b", 12_000), ("c", 2000)):
+        store.put(_stored(name, size=size))
+    store.put(_stored("d", owner=_YOU, size=15_000))
+
+    assert store.get("b", _ME) is None
+    assert store.item("msg_b", _ME) is None
+    assert [store.get(name, _ME) is not None for name in "ac"] == [True, True]
+    assert store.get("d", _YOU) is not None
+    assert budget.used(Scope(KEY, _ME)) + budget.used(Scope(KEY, _YOU)) == budget.used()
+
+
+def test_one_that_is_larger_than_a_state_may_be_is_not_kept() -> None:
+    store = Store(10**6, Budget({LANE: 10_000}))
+    store.put(_stored("a", size=10_000))
+
+    assert (len(store), store.bytes) == (0, 0)
+
+
+def test_a_parent_whose_child_had_to_go_answers_for_its_history_again() -> None:
+    budget = Budget({LANE: 20_000, PROCESS: 10**6})
+    store = Store(10**6, budget)
+    parent = _stored("a", size=8_000)
+    store.put(parent)
+    alone = budget.used()
+    store.put(_stored("b", parent=parent, size=8_000))
+
+    assert store.get("b", _ME) is None
+    assert budget.used() == alone
+
+
+def test_a_compaction_shares_nothing_with_what_it_stands_for() -> None:
+    budget = Budget({PROCESS: 10**6})
+    store = Store(10**6, budget)
+    parent = _stored("a", size=5000)
+    store.put(parent)
+    alone = budget.used()
+    child = _stored("b", parent=parent, size=10)
+    summed_up = output_item({"type": "compaction", "id": "cmp_b", "encrypted_content": "x"})
+    store.put(replace(child, output=(summed_up,), context=extend(EMPTY, items("short"))))
+
+    assert budget.used() > alone
+
+
+def test_nothing_stays_charged_to_a_budget_when_all_is_deleted() -> None:
+    for order in ("abc", "cba", "bac"):
+        budget = Budget({KEY: 10**6, PROCESS: 10**6})
+        store = Store(10**6, budget)
+        a = _stored("a")
+        for one in (a, _stored("b", parent=a), _stored("c", parent=a)):
+            store.put(one)
+        for name in order:
+            store.delete(name, _ME)
+        assert budget.used() == 0

@@ -1,0 +1,133 @@
+"""Budgets for cached state: who holds how much, and who has to let go when it is too much.
+
+A holder is charged to several scopes at once, such as its lane, its connection, its key and the process. When a scope
+holds more than its level allows, its largest holder lets go, of equally large ones the one that changed least lately.
+Sizes are upper bounds: what two holders share is charged to both.
+"""
+
+from __future__ import annotations
+
+import heapq
+from dataclasses import dataclass, field
+from itertools import count
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Hashable, Iterable, Mapping
+
+    from upstream.pipeline import Context
+
+LANE, CONNECTION, KEY, PROCESS = "lane", "connection", "key", "process"
+_PER_STATE: Final = 4096
+_PER_ITEM: Final = 640
+_PER_TOOL_BYTE: Final = 8
+_SLACK: Final = 64
+
+
+class Holder(Protocol):
+    """Something that keeps state; it is known by its identity."""
+
+    def evict(self) -> None:
+        """Let go of the state."""
+
+
+class Scope(NamedTuple):
+    """Where a holder is charged: a level, and which one of that level."""
+
+    level: str
+    of: Hashable = None
+
+
+WHOLE: Final = Scope(PROCESS)
+
+
+def weight(context: Context) -> int:
+    """Bytes that a conversation takes at most: its items, what is kept of each, and its tools as read."""
+    tools = len(context.resolved.offer.raw)
+    return context.size + _PER_ITEM * len(context.items) + _PER_TOOL_BYTE * tools + _PER_STATE
+
+
+@dataclass(slots=True)
+class _Account:
+    """One scope. The heap may hold entries that are out of date; `sizes` tells which."""
+
+    limit: int
+    total: int = 0
+    sizes: dict[Holder, tuple[int, int]] = field(default_factory=dict)
+    heap: list[tuple[int, int, Holder]] = field(default_factory=list)
+
+    def put(self, holder: Holder, size: int, turn: int) -> None:
+        self.total += size - self.sizes.pop(holder, (0, 0))[0]
+        if size:
+            self.sizes[holder] = (size, turn)
+            heapq.heappush(self.heap, (-size, turn, holder))
+        if len(self.heap) > 2 * len(self.sizes) + _SLACK:
+            self.heap = [(-known, at, one) for one, (known, at) in self.sizes.items()]
+            heapq.heapify(self.heap)
+
+    def largest(self) -> Holder:
+        while self.sizes.get(self.heap[0][2]) != (-self.heap[0][0], self.heap[0][1]):
+            heapq.heappop(self.heap)
+        return self.heap[0][2]
+
+
+class Budget:
+    """All accounts. `limits` are bytes by level; a level without one is not limited."""
+
+    def __init__(self, limits: Mapping[str, int], told: Callable[[str], None] | None = None) -> None:
+        self._limits = dict(limits)
+        self._told = told
+        self._accounts: dict[Scope, _Account] = {}
+        self._holders: dict[Holder, tuple[int, tuple[Scope, ...]]] = {}
+        self._over: dict[Scope, None] = {}
+        self._turns = count()
+
+    def used(self, scope: Scope = WHOLE) -> int:
+        """Bytes that are charged to a scope."""
+        account = self._accounts.get(scope)
+        return account.total if account is not None else 0
+
+    def held(self, holder: Holder) -> int:
+        """Bytes that a holder is charged."""
+        return self._holders[holder][0] if holder in self._holders else 0
+
+    def hold(self, holder: Holder, size: int, scopes: Iterable[Scope]) -> None:
+        """`holder` has `size` bytes now, 0 for none, instead of what it had; then as many let go as have to."""
+        self.charge(holder, size, scopes)
+        self.relieve()
+
+    def charge(self, holder: Holder, size: int, scopes: Iterable[Scope]) -> None:
+        """As `hold`, without making anybody let go."""
+        self.release(holder)
+        if not size:
+            return
+        turn = next(self._turns)
+        charged = tuple(scope for scope in scopes if scope.level in self._limits)
+        self._holders[holder] = size, charged
+        for scope in charged:
+            account = self._accounts.get(scope)
+            if account is None:
+                account = self._accounts[scope] = _Account(self._limits[scope.level])
+            account.put(holder, size, turn)
+            if account.total > account.limit:
+                self._over[scope] = None
+
+    def release(self, holder: Holder) -> None:
+        """`holder` has nothing any more."""
+        for scope in self._holders.pop(holder, (0, ()))[1]:
+            account = self._accounts[scope]
+            account.put(holder, 0, 0)
+            if account.total <= account.limit:
+                self._over.pop(scope, None)
+            if not account.sizes:
+                del self._accounts[scope]
+
+    def relieve(self) -> None:
+        """Let the largest go, until every scope is within its limit."""
+        while self._over:
+            scope = next(iter(self._over))
+            holder = self._accounts[scope].largest()
+            self.release(holder)
+            holder.evict()  # may charge others with what only this one answered for
+            if self._told is not None:
+                self._told(scope.level)

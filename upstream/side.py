@@ -31,12 +31,6 @@ def counted(admission: Admission, members: dict[str, bytes], owner: bytes) -> by
 def compacted(admission: Admission, members: dict[str, bytes], owner: bytes, created_at: int) -> bytes:
     """A `response.compaction` object: all messages of users, then the item that stands for everything."""
     read = _read(admission, members, owner, named=True)
-    if not read.context.items:
-        raise invalid_request(
-            "One of 'input' or 'previous_response_id' must be provided.",
-            param="input",
-            code="missing_required_parameter",
-        )
     total = read.context.rendered.tokens + read.beside
     admission.gate.spend(owner, total)
     item = compaction.compact(read.context, admission.sealer)

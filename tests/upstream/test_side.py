@@ -82,12 +82,8 @@ def test_it_is_the_base_of_a_new_chain_with_or_without_what_stands_before_it(adm
     assert shown[3] == "Now?"
 
 
-def test_a_model_and_a_conversation_are_required_to_compact(admission: Admission) -> None:
-    for values, param in (
-        ({"input": "hi"}, "model"),
-        ({"model": "m"}, "input"),
-        ({"model": "m", "input": []}, "input"),
-    ):
-        with pytest.raises(ApiError) as caught:
-            _compacted(admission, **values)
-        assert (caught.value.status, caught.value.param) == (400, param)
+def test_a_model_is_required_to_compact_and_nothing_else(admission: Admission) -> None:
+    with pytest.raises(ApiError) as caught:
+        _compacted(admission, input="hi")
+    assert (caught.value.status, caught.value.param) == (400, "model")
+    assert [item["type"] for item in _compacted(admission, model="m")["output"]] == ["compaction"]

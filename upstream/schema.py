@@ -27,6 +27,13 @@ _CANDIDATES = (
     "https://example.com/",
     "00000000-0000-4000-8000-000000000000",
 )
+_BEYOND = frozenset(
+    {
+        *("not", "if", "contains", "propertyNames", "patternProperties", "minProperties"),
+        *("dependentRequired", "dependentSchemas", "unevaluatedProperties", "unevaluatedItems", "$dynamicRef"),
+    }
+)
+"""Keywords that a value made here might break."""
 _ORDER = ("object", "string", "integer", "number", "boolean", "array", "null")
 
 
@@ -38,7 +45,7 @@ def value_for(schema: object, root: dict[str, Any] | None = None, depth: int = 0
     """A valid value: required members only, first choices, least sizes. Raises `Impossible`."""
     if schema is True:
         schema = {}
-    if not isinstance(schema, dict) or depth > _DEPTH:
+    if not isinstance(schema, dict) or depth > _DEPTH or not _BEYOND.isdisjoint(schema):
         raise Impossible
     root = schema if root is None else root
     if "$ref" in schema:
@@ -57,7 +64,8 @@ def value_for(schema: object, root: dict[str, Any] | None = None, depth: int = 0
 def _typed(kind: str, schema: dict[str, Any], root: dict[str, Any], depth: int) -> Any:
     if kind == "object":
         properties = schema.get("properties", {})
-        return {name: value_for(properties.get(name, True), root, depth + 1) for name in schema.get("required", ())}
+        others = schema.get("additionalProperties", True)
+        return {name: value_for(properties.get(name, others), root, depth + 1) for name in schema.get("required", ())}
     if kind == "array":
         count = schema.get("minItems", 0)
         if schema.get("uniqueItems") and count > 1:

@@ -16,6 +16,7 @@ from upstream.compaction import calls_told
 from upstream.engine import Delta, End, Part, Prompt, Start, Stop, Summary
 from upstream.items import CALLS, OUTPUTS
 from upstream.schema import Impossible, value_for
+from wire.errors import invalid_request
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Iterator
@@ -63,6 +64,7 @@ def plan(prompt: Prompt, tool_turns: int, at_once: int = 1) -> Iterator[Part]:
     if asked < tool_turns or is_forced(prompt.tool_choice):
         most = 1 if prompt.parallel_tool_calls is False else min(at_once, max(1, tool_turns - asked))
         calls = choose_some(prompt.tools, prompt.tool_choice, asked + 1, most)
+    answer = "" if calls else _answer(prompt, answered)
     if _reasons(prompt):
         yield from _reasoning(prompt, calls, asked)
     for call in calls:
@@ -71,7 +73,7 @@ def plan(prompt: Prompt, tool_turns: int, at_once: int = 1) -> Iterator[Part]:
         yield End()
     if not calls:
         yield Start("message")
-        yield from _deltas(_answer(prompt, answered))
+        yield from _deltas(answer)
         yield End()
     yield Stop()
 
@@ -136,7 +138,11 @@ def _structured(schema: object) -> Any:
     try:
         return value_for(schema)
     except (Impossible, TypeError, ValueError, re.error, AttributeError):
-        return {}
+        raise invalid_request(
+            "The simulated agent cannot make a value for this schema: it uses keywords beyond those it knows.",
+            param="text.format.schema",
+            code="invalid_json_schema",
+        ) from None
 
 
 def _deltas(text: str) -> Iterator[Delta]:

@@ -2,6 +2,8 @@ from typing import Any
 
 import jsonschema  # type: ignore[import-untyped]
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from upstream.schema import Impossible, value_for
 
@@ -67,8 +69,43 @@ def test_optional_members_are_left_out() -> None:
         {"$ref": "#"},
         {"type": "array", "uniqueItems": True, "minItems": 2},
         {"anyOf": [False]},
+        {"not": {"type": "object"}},
+        {"type": "object", "required": ["a"], "additionalProperties": False},
     ],
 )
 def test_what_cannot_be_made_is_said_to_be_impossible(schema: object) -> None:
     with pytest.raises(Impossible):
         value_for(schema)
+
+
+_LEAVES = st.one_of(
+    st.fixed_dictionaries(
+        {"type": st.just("string")}, optional={"minLength": st.integers(0, 4), "maxLength": st.integers(4, 9)}
+    ),
+    st.fixed_dictionaries(
+        {"type": st.just("integer")}, optional={"minimum": st.integers(-9, 9), "multipleOf": st.integers(1, 5)}
+    ),
+    st.fixed_dictionaries({"enum": st.lists(st.sampled_from(["a", 1, None, True]), min_size=1, max_size=3)}),
+    st.sampled_from(
+        [{"type": ["null", "boolean"]}, {"type": "number", "exclusiveMinimum": 0}, {"type": "string", "format": "date"}]
+    ),
+)
+
+
+def _objects(inner: st.SearchStrategy[dict[str, Any]]) -> st.SearchStrategy[dict[str, Any]]:
+    names = st.lists(st.sampled_from("abc"), unique=True)
+    closed = st.fixed_dictionaries(
+        {"type": st.just("object"), "properties": st.dictionaries(st.sampled_from("abc"), inner), "required": names},
+        optional={"additionalProperties": st.one_of(st.booleans(), inner), "minProperties": st.integers(0, 2)},
+    )
+    lists = st.fixed_dictionaries({"type": st.just("array"), "items": inner}, optional={"minItems": st.integers(0, 2)})
+    return st.one_of(closed, lists, st.fixed_dictionaries({"anyOf": st.lists(inner, min_size=1, max_size=2)}))
+
+
+@given(st.recursive(_LEAVES, _objects, max_leaves=5))
+def test_whatever_is_made_is_valid(schema: dict[str, Any]) -> None:
+    try:
+        made = value_for(schema)
+    except Impossible:
+        return
+    jsonschema.validate(made, schema)

@@ -17,6 +17,7 @@ from upstream.persistent import Seq
 from upstream.pipeline import EMPTY, extend
 from upstream.resolve import Tool, read_offer
 from upstream.sim import Sim, limited, pieces, plan
+from wire.errors import ApiError
 
 _TOOLS = read_offer(json.dumps([WEATHER]).encode()).tools
 
@@ -107,7 +108,14 @@ def test_an_answer_asked_for_as_json_fits_its_schema() -> None:
 
     jsonschema.validate(json.loads(text), schema)
     assert isinstance(json.loads(_text(list(plan(_prompt("hi", text={"format": {"type": "json_object"}}), 5)))), dict)
-    assert _text(list(plan(_prompt("hi", text={"format": {"type": "json_schema", "schema": False}}), 5))) == "{}"
+
+
+def test_a_schema_that_it_cannot_answer_is_refused_before_anything_is_written() -> None:
+    prompt = _prompt("hi", text={"format": {"type": "json_schema", "schema": {"not": {}}}}, reasoning={"effort": "low"})
+    with pytest.raises(ApiError) as caught:
+        next(plan(prompt, 5))
+
+    assert (caught.value.status, caught.value.param) == (400, "text.format.schema")
 
 
 def test_a_limit_cuts_the_answer_with_its_reason() -> None:

@@ -1,4 +1,4 @@
-"""What the Open Responses compliance suite asks of WebSocket mode, by either dialect, and of the end of a stream."""
+"""What the Open Responses compliance suite asks, by either dialect: over HTTP, over WebSockets, of the end of a stream."""
 
 from __future__ import annotations
 
@@ -160,3 +160,79 @@ async def test_the_dialect_decides_whether_there_are_lanes(client: Client, diale
         assert (last["type"], last["stream_id"]) == ("response.completed", "main")
     else:
         assert (last["type"], last["error"]["code"]) == ("error", "invalid_stream_id")
+
+
+# Over HTTP
+
+_PIXEL = (
+    "data:image/png;base64,iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAQAAAC1HAwCAAAAC0lEQVR42mNkYAAAAAYAAjCB0C8AAAAASUVORK5CYII="
+)
+
+
+def _message(role: str, text: str, **more: Any) -> dict[str, Any]:
+    kind = "output_text" if role == "assistant" else "input_text"
+    return {"type": "message", "role": role, "content": [{"type": kind, "text": text}]} | more
+
+
+async def _asked(http: aiohttp.ClientSession, url: str, path: str = "/responses", **body: Any) -> tuple[int, Any]:
+    async with http.post(url + path, json=body) as answer:
+        return answer.status, await answer.json()
+
+
+@pytest.mark.parametrize(
+    "items",
+    [
+        [_message("user", "Say hello.")],
+        [_message("system", "You are a pirate."), _message("user", "Say hello.")],
+        [
+            _message("user", "Say hello.")
+            | {"content": [{"type": "input_image", "image_url": _PIXEL, "detail": "auto"}]}
+        ],
+        [_message("user", "My name is Alice."), _message("assistant", "Hello Alice."), _message("user", "My name?")],
+        [_message("user", "Think."), _message("assistant", "First.", phase="commentary"), _message("user", "Go on.")],
+        [_message("user", "Think."), _message("assistant", "So.", phase="final_answer"), _message("user", "Go on.")],
+    ],
+    ids=["plain", "system prompt", "image", "several turns", "phase commentary", "phase final answer"],
+)
+async def test_a_plain_answer_is_valid_and_completed(
+    base_url: str, http: aiohttp.ClientSession, items: list[dict[str, Any]]
+) -> None:
+    status, body = await _asked(http, base_url, model="gpt-5.5", input=items)
+
+    assert status == 200, body
+    open_responses.ResponseResource.model_validate(body)
+    assert body["status"] == "completed"
+    assert body["output"][-1]["type"] == "message"
+
+
+async def test_a_tool_on_offer_is_called(base_url: str, http: aiohttp.ClientSession) -> None:
+    _, body = await _asked(http, base_url, model="gpt-5.5", input="How is the weather in Oslo?", tools=[WEATHER])
+
+    open_responses.ResponseResource.model_validate(body)
+    (call,) = (item for item in body["output"] if item["type"] == "function_call")
+    assert call["name"] == "get_weather"
+    assert "city" in json.loads(call["arguments"])
+
+
+async def test_every_event_of_a_stream_is_valid(base_url: str, http: aiohttp.ClientSession) -> None:
+    async with http.post(
+        f"{base_url}/responses", json={"model": "gpt-5.5", "input": "Count.", "stream": True}
+    ) as answer:
+        lines = (await answer.text()).splitlines()
+    data = [line.removeprefix("data: ") for line in lines if line.startswith("data: ") and "[DONE]" not in line]
+    events = [json.loads(one) for one in data]
+
+    check_events(events)
+    assert events[-1]["type"] == "response.completed"
+
+
+async def test_compaction_answers_with_its_object_and_needs_a_model(base_url: str, http: aiohttp.ClientSession) -> None:
+    items = [_message("user", "My name is Alice."), _message("assistant", "Hello Alice.")]
+    status, body = await _asked(http, base_url, "/responses/compact", model="gpt-5.5", input=items)
+    refused, error = await _asked(http, base_url, "/responses/compact", input=items)
+
+    assert status == 200, body
+    open_responses.CompactResource.model_validate(body)
+    assert body["object"] == "response.compaction"
+    assert body["output"][-1]["type"] == "compaction"
+    assert (refused, error["error"]["param"]) == (400, "model")

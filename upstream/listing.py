@@ -17,8 +17,10 @@ _MAX_PAGE: Final = 100
 def page(stored: Stored, *, order: str | None, after: str | None, limit: str | None) -> dict[str, Any]:
     """A list object of the request's own items, newest first unless `order` is `asc`.
 
-    `after` is the id of the last item already had; an unknown one lists nothing. Raises `ApiError` for a bad `limit`.
+    `after` is the id of the last item already had; an unknown one lists nothing. Raises `ApiError` for bad values.
     """
+    if order not in {None, "asc", "desc"}:
+        raise invalid_request("Invalid 'order': expected 'asc' or 'desc'.", param="order", code="invalid_value")
     found = [listed(item, f"msg_{stored.id.removeprefix('resp_')}_{n}") for n, item in enumerate(stored.input)]
     if order != "asc":
         found.reverse()

@@ -63,3 +63,10 @@ def test_a_limit_out_of_bounds_is_refused(limit: str) -> None:
         _page(_stored("a"), limit=limit)
 
     assert caught.value.param == "limit"
+
+
+def test_an_order_that_is_none_is_refused_by_name() -> None:
+    with pytest.raises(ApiError) as caught:
+        page(_stored("a"), order="newest", after=None, limit=None)
+
+    assert (caught.value.status, caught.value.param) == (400, "order")

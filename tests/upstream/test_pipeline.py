@@ -68,4 +68,13 @@ def test_what_decides_knows_neither_sockets_nor_loops() -> None:
     doing = re.compile(r"^(?:import|from) (?:asyncio|aiohttp)\b", re.MULTILINE)
     found = {file.name for file in folder.glob("*.py") if doing.search(file.read_text())}
 
-    assert found == {"app.py", "http_api.py", "http_io.py", "http_stored.py", "jobs.py", "sim.py", "tasks.py", "ws_api.py"}
+    assert found == {
+        "app.py",
+        "http_api.py",
+        "http_io.py",
+        "http_stored.py",
+        "jobs.py",
+        "sim.py",
+        "tasks.py",
+        "ws_api.py",
+    }

@@ -112,7 +112,7 @@ class Admission:
             sealer=self.sealer,
             compaction=compacted,
         )
-        prompt = _prompt(request, shown, read.instructions)
+        prompt = _prompt(request, shown, read.instructions, owner)
         seen, warmed = (None, prompt) if warm else (prompt, None)
         return Turn(request, owner, context, read.listed, seen, answer, total, cached, warmed)
 
@@ -180,7 +180,7 @@ class Admission:
         return lookup
 
 
-def _prompt(request: Request, context: Context, instructions: bytes) -> Prompt:
+def _prompt(request: Request, context: Context, instructions: bytes, owner: bytes) -> Prompt:
     fields = request.fields
     resolved = context.resolved
     envelope = hashlib.blake2b(instructions, digest_size=16).digest() + resolved.offer.digest
@@ -197,6 +197,7 @@ def _prompt(request: Request, context: Context, instructions: bytes) -> Prompt:
         temperature=fields.temperature,
         top_p=fields.top_p,
         parallel_tool_calls=fields.parallel_tool_calls,
+        owner=owner,
     )
 
 

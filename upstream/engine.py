@@ -94,6 +94,8 @@ class Prompt:
     temperature: float | None = None
     top_p: float | None = None
     parallel_tool_calls: bool | None = None
+    owner: bytes = field(default=b"", repr=False)
+    """Whose turn it is: what an engine keeps of one owner's may not serve another's, not even by its speed."""
 
 
 class Engine(Protocol):

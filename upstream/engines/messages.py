@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from upstream.engine import Prompt
     from upstream.items import Item
 
-_TEXTS = {"input_text": "text", "output_text": "text", "text": "text", "refusal": "refusal"}
+TEXTS = {"input_text": "text", "output_text": "text", "text": "text", "refusal": "refusal"}
+"""Kinds of content that are text, and the member that holds it."""
 _ROLES = {"developer": "system"}
 _FILE = ("file_data", "file_id", "filename")
 _NOT_ARGUMENTS = frozenset({"type", "id", "call_id", "status", "namespace"})
@@ -112,9 +113,9 @@ def _text(value: object) -> dict[str, Any]:
 def _part(part: object) -> dict[str, Any]:
     kind = part.get("type") if isinstance(part, dict) else None
     if not isinstance(part, dict) or not isinstance(kind, str):
-        raise _no_part(kind)
-    if kind in _TEXTS:
-        return _text(part.get(_TEXTS[kind]))
+        raise no_part(kind)
+    if kind in TEXTS:
+        return _text(part.get(TEXTS[kind]))
     if kind == "input_image" and isinstance(url := part.get("image_url"), str):
         detail = part.get("detail")
         return {"type": "image_url", "image_url": {"url": url} | ({"detail": detail} if detail else {})}
@@ -122,14 +123,16 @@ def _part(part: object) -> dict[str, Any]:
         return {"type": "file", "file": found}
     if kind == "input_audio":
         return {"type": "input_audio", "input_audio": part.get("input_audio")}
-    raise _no_part(kind)
+    raise no_part(kind)
 
 
-def _no_part(kind: object) -> Exception:
+def no_part(kind: object) -> Exception:
+    """The error for content that cannot be shown."""
     return invalid_request(f"Content of type '{str(kind)[:64]}' cannot be shown to this engine.", param="input")
 
 
-def _call(item: Item) -> dict[str, Any]:
+def call_of(item: Item) -> tuple[str, str]:
+    """A call's name and its arguments, as those of a function."""
     value = item.value()
     name, namespace = item.name or item.type.removesuffix("_call"), value.get("namespace")
     if item.type == "custom_tool_call":
@@ -138,8 +141,12 @@ def _call(item: Item) -> dict[str, Any]:
         arguments = str(value.get("arguments", ""))
     else:
         arguments = json.dumps({key: value[key] for key in value if key not in _NOT_ARGUMENTS}, ensure_ascii=False)
-    called = function_name(name, namespace if isinstance(namespace, str) else "")
-    return {"id": item.call_id, "type": "function", "function": {"name": called, "arguments": arguments}}
+    return function_name(name, namespace if isinstance(namespace, str) else ""), arguments
+
+
+def _call(item: Item) -> dict[str, Any]:
+    name, arguments = call_of(item)
+    return {"id": item.call_id, "type": "function", "function": {"name": name, "arguments": arguments}}
 
 
 def _answer(group: _Group, item: Item) -> None:

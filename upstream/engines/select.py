@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from upstream.engines.chat import Chat
+from upstream.engines.llamacpp import LlamaCpp
 from upstream.sim import Sim
 
 if TYPE_CHECKING:
@@ -23,7 +24,9 @@ async def engine_for(settings: UpstreamSettings) -> Engine:
         )
     if kind == "chat" and url:
         return Chat(url, model=settings.engine_model, key=settings.engine_key)
-    raise ValueError(f"unknown engine {settings.engine!r}: sim, chat:URL")
+    if kind == "llamacpp" and url:
+        return LlamaCpp(url, key=settings.engine_key)
+    raise ValueError(f"unknown engine {settings.engine!r}: sim, chat:URL, llamacpp:URL")
 
 
 def models(settings: UpstreamSettings) -> tuple[str, ...]:

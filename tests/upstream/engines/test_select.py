@@ -3,6 +3,7 @@ from __future__ import annotations
 import pytest
 
 from upstream.engines.chat import Chat
+from upstream.engines.llamacpp import LlamaCpp
 from upstream.engines.select import engine_for, models
 from upstream.settings import UpstreamSettings
 from upstream.sim import Sim
@@ -13,9 +14,10 @@ async def test_the_setting_names_the_engine() -> None:
     engine = await engine_for(UpstreamSettings(engine="chat:http://127.0.0.1:1/v1"))
     assert isinstance(engine, Chat)
     await engine.close()
+    assert isinstance(await engine_for(UpstreamSettings(engine="llamacpp:http://127.0.0.1:1")), LlamaCpp)
 
 
-@pytest.mark.parametrize("name", ["", "none", "chat", "chat:", "sim:http://127.0.0.1:1"])
+@pytest.mark.parametrize("name", ["", "none", "chat", "chat:", "llamacpp:", "sim:http://127.0.0.1:1"])
 async def test_an_unknown_engine_is_one_clear_line(name: str) -> None:
     with pytest.raises(ValueError, match=rf"^unknown engine '{name}': sim, chat:URL"):
         await engine_for(UpstreamSettings(engine=name))

@@ -18,6 +18,7 @@ from upstream.gate import Gate
 from upstream.http_api import HttpApi, now, stamp
 from upstream.http_io import STREAM_END
 from upstream.keys import BadKeysError, Keyring, read_keys
+from upstream.screens import chain
 from upstream.seal import Sealer
 from upstream.store import Store
 from upstream.ws_api import WsApi
@@ -69,6 +70,7 @@ async def start(settings: UpstreamSettings) -> Running:
         now=now,
         gate=Gate(keyring),
         context_window=settings.context_window,
+        screens=chain(settings.screen),
     )
     sockets = WsApi(settings, engine, admission)
     api = HttpApi(settings, engine, admission, sockets)

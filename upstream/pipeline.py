@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from upstream import compaction, render, resolve, validate
+from upstream import compaction, render, resolve, screen, validate
 from upstream.persistent import Seq
 
 if TYPE_CHECKING:
@@ -29,6 +29,7 @@ class Context:
     rendered: render.Rendered = render.EMPTY
     size: int = 0
     """Bytes of the items."""
+    screened: screen.Screened = screen.EMPTY
 
     def under(self, resolved: resolve.Resolved) -> Context:
         """The same conversation under the model and tools of another request."""
@@ -55,6 +56,7 @@ def _extended(context: Context, items: Sequence[Item]) -> Context:
         resolved=resolve.extend(context.resolved, items),
         rendered=render.extend(context.rendered, items),
         size=context.size + sum(len(item.raw) for item in items),
+        screened=screen.extend(context.screened, items),
     )
 
 
@@ -64,4 +66,6 @@ def _anew(context: Context, item: Item) -> Context:
     # Calls are remembered: an output of one that is only summed up may still come.
     known = validate.extend(validate.Known(validate.EMPTY.items, context.known.calls), [item])
     resolved = resolve.Resolved(context.resolved.model, context.resolved.offer)
-    return _extended(replace(EMPTY, known=known, resolved=resolved), items)
+    folded = _extended(replace(EMPTY, known=known, resolved=resolved), items)
+    # What is brought was screened when it came; the verdict outlives what it was about.
+    return replace(folded, screened=screen.extend(context.screened, [item]))

@@ -42,6 +42,8 @@ class UpstreamSettings:
     """What reasoning items are sealed with; empty makes a key that lives as long as the process."""
     keys: str = ""
     """File of API keys (upstream.keys); empty takes any."""
+    screen: str = "off"
+    """Whether conversations are screened before they are answered (upstream.screens): `on` or `off`."""
     max_cache: int = 1024 * MIB
     max_key_cache: int = 512 * MIB
     max_connection_cache: int = 256 * MIB

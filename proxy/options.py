@@ -308,6 +308,7 @@ UPSTREAM: tuple[Option, ...] = (
     Option("lanes", "on", one_of("on", "off"), "on: a WebSocket may carry several chains at once (stream_id)"),
     Option("compression", "on", one_of("on", "off"), "on: permessage-deflate where a client offers it"),
     Option("features", ENVELOPE, some_of(ENVELOPE), "extensions offered to sidecars, comma-separated, or none"),
+    Option("screen", "off", one_of("off", "on"), "on: refuse conversations that a screen flags; ours are examples"),
     Option("max-cache", "1GiB", size, "conversations kept between turns, in bytes; the largest leave first"),
     Option("max-key-cache", "512MiB", size, "the same for each API key, in bytes"),
     Option("max-connection-cache", "256MiB", size, "the same for each WebSocket, in bytes"),

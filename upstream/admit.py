@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from upstream import compaction, pipeline, resolve, tool_choice, validate, window
+from upstream import compaction, pipeline, resolve, screen, tool_choice, validate, window
 from upstream.answer import Answer
 from upstream.engine import Prompt
 from upstream.gate import Gate, no_model
@@ -73,9 +73,11 @@ class Admission:
         now: Callable[[], int],
         gate: Gate | None = None,
         context_window: int = 0,
+        screens: tuple[screen.Screen, ...] = (),
     ) -> None:
         self._engine, self.sealer, self.store, self._now = engine, sealer, store, now
         self._window = context_window
+        self._empty = pipeline.Context(screened=screen.Screened(screens))
         self.gate = gate or Gate()
 
     def admit(self, members: dict[str, bytes], owner: bytes, lane: Lane | None = None) -> Turn:
@@ -126,7 +128,8 @@ class Admission:
         """The conversation that a request is about. Raises `ApiError`. A `bare` one may have no input at all."""
         parent = self._parent(request, owner, lane)
         fresh = validate.dereferenced(self._input(request, lane, bare=bare), self._lookup(owner, lane))
-        context = pipeline.extend(parent or pipeline.EMPTY, fresh)
+        context = pipeline.extend(parent or self._empty, fresh)
+        screen.check(context.screened, request.instructions)
         known = lane.latest.context if lane is not None and lane.latest is not None else context
         offer = resolve.offer_for(request.tools, known.resolved.offer)
         context = context.under(resolve.Resolved(request.model, offer, context.resolved.added))

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 import zlib
-from base64 import b64decode, b64encode
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -28,7 +27,7 @@ WEIGHTS: Final = Path(__file__).with_name("linear.json")
 
 
 class Model(msgspec.Struct, frozen=True):
-    """Weights in steps of `scale`, one signed byte for each bucket."""
+    """Weights in steps of `scale`, one signed byte, in hexadecimal, for each bucket."""
 
     name: str
     scale: float
@@ -38,7 +37,7 @@ class Model(msgspec.Struct, frozen=True):
 
     def score(self, text: str) -> float:
         """Of the worst window: above 0 is more likely bad than good."""
-        weights = memoryview(b64decode(self.weights)).cast("b")
+        weights = memoryview(bytes.fromhex(self.weights)).cast("b")
         best = -math.inf
         for window in windows(text):
             found = features(window)
@@ -54,7 +53,7 @@ def made(name: str, weights: Sequence[float], bias: float, threshold: float) -> 
     """A model of these weights, rounded to what it keeps."""
     scale = max(map(abs, weights)) / _LEVELS or 1.0
     rounded = bytes(round(weight / scale) & 0xFF for weight in weights)
-    return Model(name, scale, bias, threshold, b64encode(rounded).decode())
+    return Model(name, scale, bias, threshold, rounded.hex())
 
 
 @cache

@@ -68,4 +68,4 @@ def _anew(context: Context, item: Item) -> Context:
     resolved = resolve.Resolved(context.resolved.model, context.resolved.offer)
     folded = _extended(replace(EMPTY, known=known, resolved=resolved), items)
     # What is brought was screened when it came; the verdict outlives what it was about.
-    return replace(folded, screened=screen.extend(context.screened, [item]))
+    return replace(folded, screened=context.screened)

@@ -116,16 +116,28 @@ def _staying(items: Sequence[Item], room: int) -> set[int]:
         or item.type == ADDITIONAL
         or (item.type in CALLS and item.call_id not in answered)
     }
-    made = {item.call_id: at for at, item in enumerate(items) if item.type in CALLS}
+    calls = _calls(items)
     for at in range(len(items) - 1, -1, -1):
         if at in stays:
             continue
-        unit = {at, made.get(items[at].call_id, at)} if items[at].type in OUTPUTS else {at}
+        unit = {at, calls.get(at, at)}
         room -= sum(render.segment(items[one]).tokens for one in unit)
         if room < 0 or _told(items[at]):
             break
         stays |= unit
     return stays
+
+
+def _calls(items: Sequence[Item]) -> dict[int, int]:
+    """Where the call of each output stands: the latest one before it, since clients may use an id again."""
+    made: dict[str | None, int] = {}
+    found: dict[int, int] = {}
+    for at, item in enumerate(items):
+        if item.type in CALLS:
+            made[item.call_id] = at
+        elif item.type in OUTPUTS and item.call_id in made:
+            found[at] = made[item.call_id]
+    return found
 
 
 def _lines(dropped: Sequence[Item]) -> list[str]:

@@ -64,6 +64,13 @@ def test_sent_again_in_full_cut_short_or_continued_it_is_the_same_conversation(
         assert again.resolved == continued.resolved
 
 
+def test_an_output_stays_with_its_own_call_when_a_client_uses_an_id_again() -> None:
+    context = _context("hello", *_step(1), *_step(1), *_step(1))
+    item = compaction.compact(context, SEALER)
+
+    assert extend(EMPTY, [item]).rendered == extend(context, [item]).rendered
+
+
 @given(_turns, _turns, _turns)
 def test_it_is_a_fold_with_compactions_anywhere(a: list[Item], b: list[Item], c: list[Item]) -> None:
     first = [*a, compaction.compact(extend(EMPTY, a), SEALER)]

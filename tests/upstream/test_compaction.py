@@ -65,10 +65,10 @@ def test_sent_again_in_full_cut_short_or_continued_it_is_the_same_conversation(
 
 
 def test_an_output_stays_with_its_own_call_when_a_client_uses_an_id_again() -> None:
-    context = _context("hello", *_step(1), *_step(1), *_step(1))
-    item = compaction.compact(context, SEALER)
-
-    assert extend(EMPTY, [item]).rendered == extend(context, [item]).rendered
+    for words in range(0, 400, 10):  # the room that steps are left
+        context = _context("word " * words, *_step(1), *_step(1))
+        item = compaction.compact(context, SEALER)
+        assert extend(EMPTY, [item]).rendered == extend(context, [item]).rendered
 
 
 @given(_turns, _turns, _turns)

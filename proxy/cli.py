@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import proxy
 import proxy.app
 import upstream.app
+import upstream.engines.weights
 import upstream.keys
 from proxy.explain import explain
 from proxy.options import (
@@ -40,6 +41,7 @@ usage: deltawire COMMAND [OPTIONS]
   proxy     the sidecar alone
   upstream  the shipped server alone
   key       a new API key for the shipped server
+  model     fetch the weights of the engine local
   explain   would one request body be a delta after another?
   replay    recorded traffic through a real sidecar
 
@@ -181,6 +183,19 @@ def _key(words: Sequence[str], _: Mapping[str, str]) -> int:
     return 0
 
 
+def _model(words: Sequence[str], environment: Mapping[str, str]) -> int:
+    made = parser(
+        "deltawire model", "Downloads the weights of the engine local (93 MB) into the cache folder, once.", ()
+    )
+    made.add_argument("action", metavar="fetch", choices=["fetch"], help="download them, and print where they are")
+    made.parse_args(words)
+    try:
+        _say(str(upstream.engines.weights.fetch(environment)))
+    except (OSError, ValueError) as error:
+        raise BadSettingError(f"deltawire model: {error}") from None
+    return 0
+
+
 def _explain(words: Sequence[str], _: Mapping[str, str]) -> int:
     made = parser("deltawire explain", "Would body B be a delta after body A? Exit code 0 if so, 1 if not.", ())
     made.add_argument("first", metavar="A.json", type=Path, help="the request body of one turn")
@@ -218,6 +233,7 @@ _COMMANDS: dict[str, Callable[[Sequence[str], Mapping[str, str]], int]] = {
     "proxy": _proxy,
     "upstream": _upstream,
     "key": _key,
+    "model": _model,
     "explain": _explain,
     "replay": _replay,
 }

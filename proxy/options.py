@@ -31,7 +31,7 @@ _MAX_DIGITS = 15
 _DIGITS = re.compile(r"[0-9]{1,15}")
 _TOKEN = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
 _MIN_SECRET = 16
-ENGINES = ("sim",)
+ENGINES = ("sim", "local")
 REMOTE_ENGINES = ("chat", "llamacpp")
 ENGINE_KEY = "DELTAWIRE_ENGINE_KEY"
 """Environment variable with the engine's key; no option, since command lines are for all to see."""
@@ -292,7 +292,7 @@ UPSTREAM: tuple[Option, ...] = (
         "engine",
         "sim",
         engine,
-        "sim, a scripted agent; chat:URL, chat completions below a base URL; llamacpp:URL, llama.cpp's server",
+        "sim, a scripted agent; local, a small model; chat:URL, chat completions; llamacpp:URL, llama.cpp's server",
     ),
     Option("engine-model", "", word, "model name that the engine is asked for, instead of the request's"),
     Option("tool-turns", "5", number, "sim: tool calls after each user message before it answers"),

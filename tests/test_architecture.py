@@ -34,7 +34,7 @@ DOING = {
     *(f"proxy.{name}" for name in ("admin", "app", "cli", "client", "flight", "link", "links", "memory")),
     *(f"proxy.{name}" for name in ("passthrough", "relay", "serve", "tasks", "turn", "upgrade")),
     *(f"upstream.{name}" for name in ("app", "http_api", "http_io", "http_stored", "jobs", "sim", "tasks", "ws_api")),
-    *(f"upstream.engines.{name}" for name in ("chat", "endpoint", "llamacpp", "select")),
+    *(f"upstream.engines.{name}" for name in ("chat", "endpoint", "llamacpp", "local", "select", "weights")),
     *(f"upstream.scripted.{name}" for name in ("connection", "player", "server", "sinks")),
     "state.redis_store",
     "telemetry.lag",

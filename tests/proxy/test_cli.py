@@ -17,6 +17,7 @@ import proxy.app
 from proxy import cli
 from tests.support import http
 from tests.support.commands import Command
+from upstream.engines import weights
 from upstream.keys import read_keys
 
 if TYPE_CHECKING:
@@ -171,6 +172,20 @@ def test_a_new_key_opens_the_server_that_has_its_entry(tmp_path: Path, capsys: p
 def test_a_file_of_keys_that_cannot_be_read_is_one_clear_line(command: str, tmp_path: Path) -> None:
     line = line_of(run(command, "--keys", str(tmp_path / "none"), "--log-level", "error"))
     assert line == f"deltawire {command}: --keys: {tmp_path / 'none'}: No such file or directory"
+
+
+# Weights
+
+
+def test_weights_that_are_there_are_not_fetched_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("DELTAWIRE_MODEL_DIR", str(tmp_path))
+    found = weights.path({"DELTAWIRE_MODEL_DIR": str(tmp_path)})
+    found.touch()
+
+    assert cli.main(["model", "fetch"]) == 0
+    assert capsys.readouterr().out == f"{found}\n"
 
 
 # Serving

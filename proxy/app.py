@@ -17,6 +17,7 @@ from aiohttp.http import SERVER_SOFTWARE
 
 from proxy import admin, turn, upgrade
 from proxy.client import ClientSide
+from proxy.egress import proxy_for
 from proxy.links import Links, unredirected
 from proxy.memory import Memory
 from proxy.passthrough import PassThrough
@@ -74,21 +75,17 @@ class Sidecar:
         self._idle = asyncio.Event()
         self._idle.set()
         self._session: aiohttp.ClientSession
+        self._sockets: aiohttp.ClientSession
         self._services: Services
 
     async def start(self) -> Running:
         """Listen. Raises `OSError` when an address cannot be had, `ValueError` for a bad state URL."""
         settings = self.settings
-        self._session = aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(limit=0, ssl=ssl.create_default_context()),
-            timeout=aiohttp.ClientTimeout(total=None, sock_connect=settings.dial_timeout),
-            auto_decompress=False,
-            trust_env=True,
-            cookie_jar=aiohttp.DummyCookieJar(),
-            middlewares=(unredirected,),
-            max_line_size=_MAX_LINE,
-            max_field_size=_MAX_LINE,
-        )
+        trust = ssl.create_default_context()
+        self._session = _client(settings, aiohttp.TCPConnector(limit=0, ssl=trust))
+        # Connections of their own: one left over from a refused handshake may be closing, and no turn is to meet it.
+        handshakes = aiohttp.TCPConnector(limit=0, ssl=trust, force_close=True)
+        self._sockets = _client(settings, handshakes, unredirected)
         try:
             self._assemble()
             client_app = web.Application(client_max_size=0)
@@ -106,7 +103,7 @@ class Sidecar:
 
     def _assemble(self) -> None:
         settings = self.settings
-        links = Links(settings, self._session, self._tasks, on_end=self.metrics.link_ended)
+        links = Links(settings, self._sockets, self._tasks, on_end=self.metrics.link_ended)
         memory = Memory(settings, self._background, on_error=self._state_error)
         http = PassThrough(settings.upstream, self._session)
         self._services = Services(settings, links, memory, http, self.metrics)
@@ -171,7 +168,7 @@ class Sidecar:
                     request,
                     client,
                     record,
-                    session=self._session,
+                    session=self._sockets,
                     links=services.links,
                     upstream=upstream,
                     ending=self._ending,
@@ -220,8 +217,24 @@ class Sidecar:
         await self._tasks.cancel()
         if hasattr(self, "_services"):
             await self._services.memory.close()
+        await self._sockets.close()
         await self._session.close()
         await asyncio.to_thread(self._tracing.shutdown, 2.0)
+
+
+def _client(
+    settings: ProxySettings, connector: aiohttp.TCPConnector, *middlewares: aiohttp.ClientMiddlewareType
+) -> aiohttp.ClientSession:
+    return aiohttp.ClientSession(
+        connector=connector,
+        timeout=aiohttp.ClientTimeout(total=None, sock_connect=settings.dial_timeout),
+        auto_decompress=False,
+        proxy=proxy_for(settings.upstream),
+        cookie_jar=aiohttp.DummyCookieJar(),
+        middlewares=middlewares,
+        max_line_size=_MAX_LINE,
+        max_field_size=_MAX_LINE,
+    )
 
 
 async def _without_our_name(_: web.Request, response: web.StreamResponse) -> None:

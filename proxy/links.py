@@ -53,7 +53,7 @@ def websocket_url(upstream: str) -> str:
 async def unredirected(request: aiohttp.ClientRequest, handler: aiohttp.ClientHandlerType) -> aiohttp.ClientResponse:
     """Take a redirect of a WebSocket handshake for a refusal: credentials go to the upstream and nowhere else."""
     answer = await handler(request)
-    if answer.status in _REDIRECTS and "sec-websocket-key" in request.headers:
+    if answer.status in _REDIRECTS:
         answer.close()
         raise aiohttp.WSServerHandshakeError(answer.request_info, (), status=answer.status, headers=answer.headers)
     return answer

@@ -44,7 +44,7 @@ DOING = {
 """Everything else decides: it takes values and returns values."""
 DECIDING = {
     *(f"proxy.{name}" for name in ("answer", "plan", "pool", "recovery", "frame", "request", "headers", "dialect")),
-    *(f"proxy.{name}" for name in ("settings", "options", "explain", "bodies", "page")),
+    *(f"proxy.{name}" for name in ("settings", "options", "explain", "bodies", "page", "egress")),
     *(
         f"upstream.{name}"
         for name in ("pipeline", "lane", "response", "validate", "resolve", "render", "seal", "store")

@@ -208,8 +208,8 @@ _NUMBERED = re.compile(r"\b(?:issue|ticket|task|pull request|PR)s?\s*#?\d+|\biss
 _PLACE = re.compile("/wo" + r"rk/|\.\./sha" + r"red\b|/ \"sha" + r"red\"")
 _TALK = re.compile("ses" + r"sions?\b", re.IGNORECASE)
 
-MAY_NAME_WHAT_LIES_BESIDE = {".ci/run", "tests/state/test_items.py"}
-"""Files that may look for recorded traffic and published schemas beside the checkout."""
+MAY_NAME_WHAT_LIES_BESIDE = {".ci/run"}
+"""Files that may look for recorded traffic beside the checkout."""
 SPEAK_OF_CLIENTS = {"tests/e2e/test_codex.py"}
 """Files in which the word means what the client under test calls so."""
 

@@ -76,10 +76,10 @@ class Flight:
         head = plan.match.head if plan.match is not None else None
         with self._services.memory.leased(head):
             link = await self._services.links.acquire(self._facts.tenant, plan.link, self._handshake, self._query)
-            if head is not None and not head.stored and link.slot.latest is not head:
-                raise AssertionError("a head that is not stored is continued on its own link only")
             self._held = link
             try:
+                if head is not None and not head.stored and link.slot.latest is not head:
+                    raise AssertionError("a head that is not stored is continued on its own link only")
                 return await self._on_link(link, plan, head, may_retry=may_retry)
             finally:
                 # Still held: the client left, or something broke. What the link carries is not for the next turn.

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from wire.extensions import ENVELOPE, ENVELOPE_BYTES, ENVELOPE_ENTRIES
+
 MIB = 1024 * 1024
 
 
@@ -27,7 +29,7 @@ class UpstreamSettings:
     """Seconds after which a WebSocket takes no further turn and is closed."""
     heartbeat: float = 25.0
     """Seconds between the server's WebSocket pings."""
-    features: tuple[str, ...] = ("envelope",)
+    features: tuple[str, ...] = (ENVELOPE,)
     """Extensions offered in the 101 answer (wire.extensions); empty is a plain server."""
     models: tuple[str, ...] = ("gpt-5.2", "gpt-5.5", "sim")
     """What `GET /v1/models` lists; the engine decides which names it takes."""
@@ -35,8 +37,8 @@ class UpstreamSettings:
     """What reasoning items are sealed with; empty makes a key that lives as long as the process."""
     store_bytes: int = 256 * MIB
     """Memory for stored responses; the least recently used leave first."""
-    envelope_entries: int = 64
-    envelope_bytes: int = 8 * MIB
+    envelope_entries: int = ENVELOPE_ENTRIES
+    envelope_bytes: int = ENVELOPE_BYTES
     """Members that one connection remembers under their digest."""
     queue_frames: int = 64
     """Frames that one connection may have waiting; one more is refused with 429."""

@@ -12,7 +12,7 @@ from yarl import URL
 
 from proxy import dialect
 from proxy.link import GOING_AWAY, Link
-from proxy.pool import Dial, Exhausted, Pool, Slot
+from proxy.pool import Dial, NoSlot, Pool, Slot
 from wire.extensions import ENVELOPE, FEATURES_HEADER, features
 
 if TYPE_CHECKING:
@@ -28,8 +28,6 @@ NO_WEBSOCKET_FOR = 600.0
 """Seconds for which such an answer is believed."""
 AGE_JITTER = 0.1
 """Part of a link's age by which it may retire earlier."""
-COOLDOWN = 5.0
-"""Seconds without new dials after one that reached nobody: no turn waits for the same silence twice in a row."""
 VERIFY_LIMIT = 5.0
 """Seconds that a link gets to answer the ping that precedes its use."""
 _WINDOW_BITS = 15
@@ -78,7 +76,6 @@ class Links:
         self._on_end = on_end
         self._links: dict[int, Link] = {}
         self._none_until = 0.0
-        self._dial_after = 0.0
         self._closing = False
         self._url = websocket_url(settings.upstream)
 
@@ -109,8 +106,8 @@ class Links:
         """
         now = monotonic()
         found = self.pool.acquire(tenant, want, now)
-        if isinstance(found, Exhausted):
-            raise NoLinkError("links_exhausted")
+        if isinstance(found, NoSlot):
+            raise NoLinkError(found.reason)
         if isinstance(found, Dial):
             if found.instead is not None:
                 self._end_slot(found.instead, "retired")
@@ -140,9 +137,6 @@ class Links:
             self.pool.release(link.slot, latest, monotonic())
 
     async def _dial(self, slot: Slot, headers: Mapping[str, str], query: str) -> Link:
-        if monotonic() < self._dial_after:
-            self.pool.end(slot, "aborted")
-            raise NoLinkError("dial_failed")
         try:
             link = await self._open(slot, headers, query)
         except aiohttp.WSServerHandshakeError as error:
@@ -151,7 +145,7 @@ class Links:
             raise NoLinkError("no_websocket" if error.status in NO_WEBSOCKET else "dial_failed") from None
         except (OSError, aiohttp.ClientError, TimeoutError):
             self.pool.end(slot, "aborted")
-            self._dial_after = monotonic() + COOLDOWN
+            self.pool.unreachable(monotonic())
             raise NoLinkError("dial_failed") from None
         except BaseException:
             self.pool.end(slot, "aborted")

@@ -11,8 +11,8 @@ import pytest
 from yarl import URL
 
 from proxy import dialect
-from proxy.links import AGE_JITTER, COOLDOWN, NO_WEBSOCKET_FOR, NoLinkError, websocket_url
-from proxy.pool import State
+from proxy.links import AGE_JITTER, NO_WEBSOCKET_FOR, NoLinkError, websocket_url
+from proxy.pool import COOLDOWN, State
 from proxy.tasks import Tasks
 from tests.support.responses import user
 from tests.support.rig import Rig, Talk, rigged, until

@@ -1,8 +1,8 @@
 """A lane: one sequential chain of turns on a WebSocket connection.
 
 Frames wait in the order of arrival and are taken one at a time; the next is taken only after `settled` or `refused`.
-The lane remembers its latest completed response, stored or not. A continuation of it that is refused with a 4xx or
-5xx evicts it (protocol: failed turns), so that a client which repeats the same parent is told that it is gone.
+The lane remembers its latest completed response, stored or not. A continuation of it that does not complete (refused
+with a 4xx or 5xx, failed, cut short) evicts it, so that a client which repeats the same parent is told that it is gone.
 A connection has one lane without a name; named lanes would be further objects of this class.
 """
 
@@ -59,15 +59,21 @@ class Lane:
         """The response to continue, if it is the latest."""
         return self.latest if self.latest is not None and self.latest.id == response_id else None
 
-    def settled(self, kept: Kept | None) -> None:
+    def settled(self, kept: Kept | None, parent: str | None = None) -> None:
         """The running turn has ended by itself. `kept` is its response, None when that cannot be continued here."""
         self.busy = False
         if kept is not None:
             self.latest = kept
+        else:
+            self._evict(parent)
 
     def refused(self, error: ApiError, parent: str | None) -> None:
         """The running turn ended with an error. `parent` is the response that it meant to continue."""
         self.busy = False
         # A digest that is not known any more says nothing of the turn, which comes again at once with all members.
-        if error.code != ENVELOPE_UNKNOWN and parent is not None and self.find(parent) is not None:
+        if error.code != ENVELOPE_UNKNOWN:
+            self._evict(parent)
+
+    def _evict(self, parent: str | None) -> None:
+        if parent is not None and self.find(parent) is not None:
             self.latest = None

@@ -149,7 +149,7 @@ class Connection:
             self._lane.refused(fault, parent)
             await self._send(fault.ws_frame())
         else:
-            self._lane.settled(kept)
+            self._lane.settled(kept, parent)
 
     def _members(self, frame: bytes) -> dict[str, bytes]:
         members = body_members(frame)

@@ -70,7 +70,6 @@ LINK_ENDS: Final[Mapping[str, str]] = MappingProxyType(
         "write_failed": "A frame could not be written.",
         "ping_timeout": "A ping was not answered in time.",
         "client_gone": "The client left in the middle of an answer, which ends the link to stop the work.",
-        "timeout": "The upstream stayed silent for too long during a turn.",
         "oversized": "A message larger than the limit arrived.",
     }
 )
@@ -85,7 +84,6 @@ SIDECAR_ERRORS: Final[Mapping[str, str]] = MappingProxyType(
         "unsupported_encoding": "The Content-Encoding is none that the sidecar knows.",
         "body_too_large": "The body is larger than the configured limit.",
         "shutting_down": "The sidecar is draining and takes no new turns.",
-        "timeout": "The upstream did not answer within the configured time.",
         "internal": "The sidecar itself failed; the log line of the turn says where.",
     }
 )

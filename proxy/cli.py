@@ -6,6 +6,7 @@ import asyncio
 import os
 import signal
 import sys
+from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -41,9 +42,11 @@ usage: deltawire COMMAND [OPTIONS]
   explain   would one request body be a delta after another?
   replay    recorded traffic through a real sidecar
 
-deltawire COMMAND --help tells the options.
+deltawire COMMAND --help tells the options, deltawire --version the version.
 """
 _BAD_SETTING = 2
+_ONE_PRESS = 0.5
+"""Seconds in which interrupts count as one: wrappers pass on what the terminal sent already."""
 _SHARED = frozenset({"max-body", "drain", "secret"})
 _UP: tuple[Option, ...] = (
     Option("proxy-listen", "127.0.0.1:8787", address, "client side of the sidecar", also="DELTAWIRE_LISTEN"),
@@ -59,6 +62,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if not words or words[0] in {"-h", "--help", "help"}:
         print(USAGE, end="")
         return 0 if words else _BAD_SETTING
+    if words[0] in {"-V", "--version"}:
+        print(f"deltawire {version('deltawire')}")
+        return 0
     command = _COMMANDS.get(words[0])
     if command is None:
         print(f"deltawire: there is no command {words[0]!r}; deltawire --help lists them", file=sys.stderr)
@@ -176,6 +182,8 @@ def _serve(prog: str, start: Callable[[], Awaitable[list[Callable[[], Awaitable[
         except (OSError, ValueError) as error:
             raise BadSettingError(f"{prog}: {_told(error)}") from None
         await stop.wait()
+        # Running turns get their time; who presses Ctrl-C again does not want to wait for them.
+        loop.call_later(_ONE_PRESS, loop.remove_signal_handler, signal.SIGINT)
         for close in closers:
             await close()
 

@@ -176,6 +176,22 @@ def some_of(*known: str) -> Callable[[str], tuple[str, ...]]:
     return read
 
 
+_METAVARS: dict[Callable[[str], Any], str] = {
+    address: "HOST:PORT",
+    size: "SIZE",
+    duration: "TIME",
+    count: "NUMBER",
+    number: "NUMBER",
+    pace: "RATE",
+    base_url: "URL",
+    state: "URL",
+    secret: "TEXT",
+    names: "NAMES",
+}
+_UNITS = "SIZE is in bytes or carries KiB, MiB or GiB; TIME is in seconds or carries ms, s, m or h. "
+_BOTH = "Each option is also an environment variable; the command line wins."
+
+
 class _Parser(argparse.ArgumentParser):
     def parse_args(self, args: Any = None, namespace: Any = None) -> Any:
         found, unknown = self.parse_known_args(args, namespace)
@@ -191,14 +207,14 @@ class _Parser(argparse.ArgumentParser):
 
 def parser(prog: str, about: str, options: Sequence[Option]) -> argparse.ArgumentParser:
     """The parser of one command."""
-    made = _Parser(prog=prog, description=about, allow_abbrev=False)
+    made = _Parser(prog=prog, description=about, epilog=_UNITS + _BOTH if options else None, allow_abbrev=False)
     for option in options:
         default = f"; default {option.default}" if option.default else ""
         names = f"{option.environment} or {option.also}" if option.also else option.environment
         made.add_argument(
             f"--{option.name}",
             dest=option.field,
-            metavar=option.name.rpartition("-")[2].upper(),
+            metavar=_METAVARS.get(option.read, "WORD"),
             help=f"{option.help} ({names}{default})".replace("%", "%%"),
         )
     return made

@@ -63,6 +63,15 @@ def test_an_option_with_a_unit_says_which(option: Option) -> None:
     assert re.search(r"\b(bytes|seconds|tokens)\b", option.help)
 
 
+@pytest.mark.parametrize("name", TABLES)
+def test_help_says_what_kind_of_value_an_option_takes_and_how_units_are_written(name: str) -> None:
+    shown = " ".join(parser("x", "about", TABLES[name]).format_help().split())
+    assert "--max-body SIZE" in shown
+    assert "--drain TIME" in shown
+    assert "--secret TEXT" in shown
+    assert "SIZE is in bytes or carries KiB, MiB or GiB; TIME is in seconds or carries ms, s, m or h." in shown
+
+
 # Where a value comes from
 
 

@@ -150,7 +150,6 @@ class Flight:
         It happens before the client sees the end, so that its next turn finds the head.
         """
         memory, record, facts = self._services.memory, self._record, self._facts
-        record.events += answer.events
         latest: Head | None = None
         if answer.completed:
             record.response_id = answer.response_id

@@ -20,7 +20,7 @@ from proxy.client import ClientSide
 from proxy.egress import proxy_for
 from proxy.links import Links, unredirected
 from proxy.memory import Memory
-from proxy.passthrough import PassThrough
+from proxy.passthrough import UNTYPED, PassThrough
 from proxy.services import Services
 from proxy.tasks import Tasks
 from telemetry import lag
@@ -90,7 +90,7 @@ class Sidecar:
             self._assemble()
             client_app = web.Application(client_max_size=0)
             client_app.router.add_route("*", "/{path:.*}", self._serve)
-            client_app.on_response_prepare.append(_without_our_name)
+            client_app.on_response_prepare.append(_nothing_added)
             url = await self._listen(client_app, settings.listen)
             admin_url = await self._listen(admin.application(self), settings.admin)
         except BaseException:
@@ -237,10 +237,12 @@ def _client(
     )
 
 
-async def _without_our_name(_: web.Request, response: web.StreamResponse) -> None:
-    """The library names itself where the upstream has not; a client behind plain HTTP would not read that."""
+async def _nothing_added(request: web.Request, response: web.StreamResponse) -> None:
+    """The library names itself, and a type, where the upstream has not; a client of plain HTTP would not read that."""
     if response.headers.get("server") == SERVER_SOFTWARE:
         del response.headers["server"]
+    if request.get(UNTYPED):
+        response.headers.pop("content-type", None)
 
 
 async def start(settings: ProxySettings, tracing: Tracing | None = None) -> Running:

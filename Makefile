@@ -3,6 +3,8 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+# An environment without pip is what a Debian without python3-venv leaves behind: it is made anew.
+NEW_VENV = $(BIN)/python -m pip --version >/dev/null 2>&1 || $(PYTHON) -m venv --clear $(VENV)
 
 .PHONY: up test lint types unit setup setup-dev lock clean
 
@@ -25,13 +27,13 @@ setup: $(VENV)/.runtime
 setup-dev: $(VENV)/.dev
 
 $(VENV)/.runtime: requirements.lock requirements-build.lock pyproject.toml
-	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(NEW_VENV)
 	$(PIP) --require-hashes -r requirements.lock -r requirements-build.lock
 	$(PIP) --no-deps --no-build-isolation -e .
 	touch $@
 
 $(VENV)/.dev: requirements-dev.lock pyproject.toml
-	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(NEW_VENV)
 	$(PIP) --require-hashes -r requirements-dev.lock
 	$(PIP) --no-deps --no-build-isolation -e .
 	touch $@

@@ -1,4 +1,4 @@
-# Two commands: `make up` runs the product, `make test` runs every test. Both set up what they need.
+# Two commands: `make up` runs the product, `make test` runs every test. All targets set up what they need.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
@@ -11,16 +11,16 @@ NEW_VENV = $(BIN)/python -m pip --version >/dev/null 2>&1 || $(PYTHON) -m venv -
 up: setup ## run the sidecar and the shipped server with its embedded engine
 	$(BIN)/deltawire up $(ARGS)
 
-test: setup-dev lint types unit ## every check: linter, types, tests with real Redis, helm and clients
+test: lint types unit ## every check: linter, types, tests with real Redis, helm and clients
 
-lint:
+lint: setup-dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 
-types:
+types: setup-dev
 	$(BIN)/mypy
 
-unit:
+unit: setup-dev
 	$(BIN)/python -m pytest $(ARGS)
 
 setup: $(VENV)/.runtime

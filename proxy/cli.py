@@ -25,6 +25,7 @@ from proxy.options import (
     values,
 )
 from proxy.settings import ProxySettings
+from proxy.streams import complete, say
 from telemetry import logs
 from telemetry.traces import Tracing
 from upstream.settings import UpstreamSettings
@@ -58,12 +59,13 @@ _UP: tuple[Option, ...] = (
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command; the exit code is 2 for bad settings."""
+    complete()
     words = list(sys.argv[1:] if arguments is None else arguments)
     if not words or words[0] in {"-h", "--help", "help"}:
-        print(USAGE, end="")
+        say(USAGE.rstrip())
         return 0 if words else _BAD_SETTING
     if words[0] in {"-V", "--version"}:
-        print(f"deltawire {version('deltawire')}")
+        say(f"deltawire {version('deltawire')}")
         return 0
     command = _COMMANDS.get(words[0])
     if command is None:
@@ -96,7 +98,7 @@ def _proxy(words: Sequence[str], environment: Mapping[str, str]) -> int:
 
     async def start() -> list[Callable[[], Awaitable[None]]]:
         running = await proxy.app.start(settings, Tracing.from_environment(environment))
-        _say(f"deltawire proxy listening on {running.url}", f"deltawire admin listening on {running.admin_url}")
+        say(f"deltawire proxy listening on {running.url}", f"deltawire admin listening on {running.admin_url}")
         return [running.close]
 
     return _serve(prog, start)
@@ -111,7 +113,7 @@ def _upstream(words: Sequence[str], environment: Mapping[str, str]) -> int:
 
     async def start() -> list[Callable[[], Awaitable[None]]]:
         running = await upstream.app.start(settings)
-        _say(f"deltawire upstream listening on {running.url}")
+        say(f"deltawire upstream listening on {running.url}")
         return [running.close]
 
     return _serve(prog, start)
@@ -137,7 +139,7 @@ def _up(words: Sequence[str], environment: Mapping[str, str]) -> int:
         except BaseException:
             await served.close()
             raise
-        _say(
+        say(
             f"deltawire upstream listening on {served.url}",
             f"deltawire proxy listening on {running.url}",
             f"deltawire admin listening on {running.admin_url}",
@@ -164,11 +166,6 @@ def _upstream_settings(found: dict[str, Any]) -> UpstreamSettings:
 
 def _renamed(found: dict[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
     return {names.get(name, name): value for name, value in found.items()}
-
-
-def _say(*lines: str) -> None:
-    for line in lines:
-        print(line, flush=True)
 
 
 def _serve(prog: str, start: Callable[[], Awaitable[list[Callable[[], Awaitable[None]]]]]) -> int:
@@ -220,7 +217,7 @@ def _explain(words: Sequence[str], _: Mapping[str, str]) -> int:
         raise BadSettingError(f"deltawire explain: {error.filename}: {error.strerror}") from None
     except Malformed as error:
         raise BadSettingError(f"deltawire explain: {error.reason}") from None
-    print("\n".join(verdict.lines))
+    say(*verdict.lines)
     return 0 if verdict.delta else 1
 
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NoReturn
 from urllib.parse import urlsplit
 
+from proxy.headers import HOP_BY_HOP, OWN_PREFIX
 from proxy.settings import Address
 from state.redis_url import parse_redis_url
 from wire.extensions import ENVELOPE
@@ -31,6 +32,9 @@ _MAX_DIGITS = 15
 _DIGITS = re.compile(r"[0-9]{1,15}")
 _TOKEN = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
 _MIN_SECRET = 16
+_URL = re.compile(r"[!-~]+")
+_HOST = re.compile(r"[0-9A-Za-z._:%-]+")
+_OF_A_MESSAGE = ("content-", "sec-websocket-", OWN_PREFIX)
 
 
 class BadSettingError(Exception):
@@ -125,10 +129,18 @@ def one_of(*values: str) -> Callable[[str], str]:
     return read
 
 
+def _is_host(text: str) -> bool:
+    """Whether a host can be looked up at all: otherwise each and every request would fail, the start would not."""
+    try:
+        return bool(_HOST.fullmatch(text)) and text.encode().decode("idna").encode("idna") != b""
+    except UnicodeError:  # a label that is empty, too long, or no IDNA
+        return False
+
+
 def base_url(text: str) -> str:
     """A base URL as SDKs take it."""
     parts = urlsplit(text)
-    shaped = text.isprintable() and " " not in text and parts.scheme in {"http", "https"} and parts.hostname
+    shaped = _URL.fullmatch(text) and parts.scheme in {"http", "https"} and _is_host(parts.hostname or "")
     if not shaped or parts.query or parts.fragment:
         raise ValueError("a base URL such as https://api.openai.com/v1 is needed")
     if parts.username is not None or parts.password is not None:
@@ -159,6 +171,8 @@ def names(text: str) -> tuple[str, ...]:
     found = tuple(part.strip().lower() for part in text.split(",") if part.strip())
     if not all(_TOKEN.fullmatch(name) for name in found):
         raise ValueError("header names, separated by commas, are needed")
+    if any(name in {*HOP_BY_HOP, "host", "expect"} or name.startswith(_OF_A_MESSAGE) for name in found):
+        raise ValueError("headers that are not about one message or one connection are needed")
     return found
 
 

@@ -165,6 +165,8 @@ class Links:
         offered = features(_handshake_header(socket, FEATURES_HEADER))
         if offered:
             self.dialect = dialect.DELTAWIRE
+        elif self.dialect is dialect.DELTAWIRE:
+            self.dialect = dialect.of(self._settings.upstream)  # another kind of server has taken its place
         link = Link(slot, socket, envelope=ENVELOPE in offered, on_end=self._ended)
         self._links[slot.id] = link
         share = random.uniform(1 - AGE_JITTER, 1)  # noqa: S311 - spreads load, keeps no secret

@@ -397,6 +397,16 @@ async def test_a_server_that_renders_each_turn_anew_gets_changed_instructions_wi
         assert (await talk.say("b")).way == DELTA
 
 
+async def test_what_our_own_server_honours_is_not_expected_of_one_that_takes_its_place() -> None:
+    async with rigged(upstream={"upgrades": [Accept({FEATURES_HEADER: "envelope"}), Accept()]}) as rig:
+        talk = Talk(rig, instructions="Now 15:09:20")
+        await talk.say("a")
+        await rig.spare()
+        assert rig.links.dialect is dialect.OPENAI
+        talk.envelope["instructions"] = "Now 15:09:34"
+        assert (await talk.say("b")).way == ("full", "envelope_changed")
+
+
 async def test_the_warm_link_of_one_tenant_is_not_for_another() -> None:
     async with rigged() as rig:
         await Talk(rig).say("a")

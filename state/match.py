@@ -24,6 +24,7 @@ MAX_STEPS_BACK = 8
 """Known prefixes that are tried, the longest first: beyond a few edits back, a full turn is as good."""
 _AFTER_PREFIX = re.compile(rb"[ \t\r\n]*(,|\Z)")
 _SPACE = b" \t\r\n"
+_LAST_OF_ITEM = ord("}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +116,7 @@ class Matcher:
         for length in self._index.lengths(tenant):
             if length > len(inner):
                 break
-            if _AFTER_PREFIX.match(inner, length) is None:
+            if inner[length - 1] != _LAST_OF_ITEM or _AFTER_PREFIX.match(inner, length) is None:
                 continue
             hasher.update(view[at:length])
             at = length

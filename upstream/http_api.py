@@ -36,6 +36,7 @@ _log = structlog.get_logger("upstream")
 STARTED = web.RequestKey("started", bool)
 """Set once an answer has begun, after which no other can be given."""
 _JSON = msgspec.json.Encoder()
+_CREDENTIALS = ("authorization", "api-key", "x-api-key")
 
 
 class Upgrade(Protocol):
@@ -171,7 +172,8 @@ class HttpApi:
 
     def owner(self, request: web.Request) -> bytes:
         """Whose request it is: a digest of the credentials under a key of this process."""
-        credentials = request.headers.get("authorization", "").encode(errors="surrogateescape")
+        given = "\n".join(request.headers.get(name, "") for name in _CREDENTIALS)
+        credentials = given.encode(errors="surrogateescape")
         return hashlib.blake2b(credentials, digest_size=16, key=self._owner_key).digest()
 
     def _stored(self, request: web.Request) -> Stored:

@@ -13,6 +13,7 @@ from yarl import URL
 from proxy import dialect
 from proxy.link import GOING_AWAY, Link
 from proxy.pool import Dial, NoSlot, Pool, Slot
+from proxy.trust import Trust
 from wire.extensions import ENVELOPE, FEATURES_HEADER, features
 
 if TYPE_CHECKING:
@@ -26,6 +27,8 @@ NO_WEBSOCKET = frozenset({400, 404, 405, 426, 501})
 """Answers to an upgrade that say: there is no WebSocket mode here. Others are about this moment or this caller."""
 NO_WEBSOCKET_FOR = 600.0
 """Seconds for which such an answer is believed."""
+MAX_QUERIES = 256
+"""Queries of which such an answer is remembered."""
 AGE_JITTER = 0.1
 """Part of a link's age by which it may retire earlier."""
 VERIFY_LIMIT = 5.0
@@ -75,19 +78,22 @@ class Links:
         self._tasks = tasks
         self._on_end = on_end
         self._links: dict[int, Link] = {}
-        self._none_until = 0.0
+        self.trust = Trust()
+        self._none_until: dict[str, float] = {}
         self._closing = False
         self._url = websocket_url(settings.upstream)
 
-    @property
-    def has_websocket(self) -> bool:
-        """Whether the upstream is not known to be without WebSocket mode."""
-        return monotonic() >= self._none_until
+    def has_websocket(self, query: str) -> bool:
+        """Whether the upstream is not known to be without WebSocket mode under this query."""
+        return monotonic() >= self._none_until.get(query, 0.0)
 
-    def refused(self, status: int) -> None:
-        """Note an upstream's answer to an upgrade."""
-        if status in NO_WEBSOCKET:
-            self._none_until = monotonic() + NO_WEBSOCKET_FOR
+    def refused(self, status: int, query: str) -> None:
+        """Note an upstream's answer to an upgrade; a wrong query of one client says nothing of the others'."""
+        if status not in NO_WEBSOCKET:
+            return
+        if len(self._none_until) >= MAX_QUERIES:
+            self._none_until.clear()
+        self._none_until[query] = monotonic() + NO_WEBSOCKET_FOR
 
     def reason_against(self, head: Head) -> str:
         """See `proxy.plan.Places`."""
@@ -141,7 +147,7 @@ class Links:
             link = await self._open(slot, headers, query)
         except aiohttp.WSServerHandshakeError as error:
             self.pool.end(slot, "aborted")
-            self.refused(error.status)
+            self.refused(error.status, query)
             raise NoLinkError("no_websocket" if error.status in NO_WEBSOCKET else "dial_failed") from None
         except (OSError, aiohttp.ClientError, TimeoutError):
             self.pool.end(slot, "aborted")
@@ -172,7 +178,7 @@ class Links:
         share = random.uniform(1 - AGE_JITTER, 1)  # noqa: S311 - spreads load, keeps no secret
         self.pool.opened(slot, monotonic(), max_age=self.dialect.max_age, share=share)
         self._tasks.spawn(link.read(), f"link {slot.id} reader")
-        self._tasks.spawn(link.keep_alive(self._settings.ping_interval), f"link {slot.id} pings")
+        link.pings = self._tasks.spawn(link.keep_alive(self._settings.ping_interval), f"link {slot.id} pings")
         if self._closing:
             link.end("drain")
         return link
@@ -189,6 +195,8 @@ class Links:
 
     def _ended(self, link: Link, cause: str) -> None:
         self._links.pop(link.slot.id, None)
+        if link.pings is not None:
+            link.pings.cancel()
         self.pool.end(link.slot, cause)
         self._on_end(cause)
         if not self._closing:

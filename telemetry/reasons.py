@@ -33,6 +33,7 @@ REASONS: Final[Mapping[str, str]] = MappingProxyType(
         "superseded": "The lane has moved on to a later response, and only its newest can be continued there.",
         "link_lost": "The link that held the state has died.",
         "link_retired": "The link that held the state reached its age limit and was closed between turns.",
+        "not_continued": "The upstream refused several continuations in a row, so that none is tried for a while.",
         "upstream_forgot": "The upstream answered that it no longer has the previous response.",
         "client_state": "The client itself refers to state at the upstream (previous response, conversation, ...).",
         "too_large": "The frame would be larger than the upstream takes on a link.",

@@ -118,7 +118,7 @@ async def test_an_upstream_without_websockets_is_asked_once_and_then_left_alone_
         assert (got.status, got.way) == (200, ("http", "no_websocket"))
         assert len(rig.up.upgrade_attempts) == 1
         assert [turn.transport for turn in rig.up.turns] == ["http", "http"]
-        rig.links._none_until -= NO_WEBSOCKET_FOR
+        rig.links._none_until[""] -= NO_WEBSOCKET_FOR
         rig.up.upgrades = Accept()
         assert (await talk.say("c")).way[0] == "full"
 
@@ -143,7 +143,7 @@ async def test_a_refusal_of_this_moment_or_this_caller_is_not_remembered(status:
         assert got.way[0] == "http"
         rig.up.upgrades = Accept()
         assert (await talk.say("b")).way[0] == "full"
-        assert rig.links.has_websocket
+        assert rig.links.has_websocket("")
 
 
 async def test_a_state_whose_upstream_takes_no_more_links_goes_by_http_and_says_why() -> None:

@@ -1,37 +1,39 @@
-# Two commands: `make up` runs the product, `make test` runs every test. Both set up what they need.
+# Two commands: `make up` runs the product, `make test` runs every test. All targets set up what they need.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+# An environment without pip is what a Debian without python3-venv leaves behind: it is made anew.
+NEW_VENV = $(BIN)/python -m pip --version >/dev/null 2>&1 || $(PYTHON) -m venv --clear $(VENV)
 
 .PHONY: up test lint types unit setup setup-dev lock clean
 
 up: setup ## run the sidecar and the shipped server with its embedded engine
 	$(BIN)/deltawire up $(ARGS)
 
-test: setup-dev lint types unit ## every check: linter, types, tests with real Redis, helm and clients
+test: lint types unit ## every check: linter, types, tests with real Redis, helm and clients
 
-lint:
+lint: setup-dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 
-types:
+types: setup-dev
 	$(BIN)/mypy
 
-unit:
+unit: setup-dev
 	$(BIN)/python -m pytest $(ARGS)
 
 setup: $(VENV)/.runtime
 setup-dev: $(VENV)/.dev
 
 $(VENV)/.runtime: requirements.lock requirements-build.lock pyproject.toml
-	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(NEW_VENV)
 	$(PIP) --require-hashes -r requirements.lock -r requirements-build.lock
 	$(PIP) --no-deps --no-build-isolation -e .
 	touch $@
 
 $(VENV)/.dev: requirements-dev.lock pyproject.toml
-	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(NEW_VENV)
 	$(PIP) --require-hashes -r requirements-dev.lock
 	$(PIP) --no-deps --no-build-isolation -e .
 	touch $@

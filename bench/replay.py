@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
+_EXPECTED = (OSError, TraceError, SidecarFailed)
+
+
 async def replay(path: Path, sidecar: SidecarFactory | None = None) -> Report:
     """Replay one recording through a sidecar of its own: the real one, or what the factory starts.
 
@@ -54,16 +57,26 @@ async def _all(paths: Sequence[Path]) -> list[Report]:
     try:
         async with asyncio.TaskGroup() as group:
             tasks = [group.create_task(one(path)) for path in paths]
-    except* (OSError, TraceError, SidecarFailed) as failed:
-        raise failed.exceptions[0] from None
+    except ExceptionGroup as failed:
+        # Not `except*`: the first releases of Python 3.11 wrap what is raised inside it in a group of its own.
+        expected, others = failed.split(_EXPECTED)
+        if expected is None or others is not None:
+            raise
+        raise _first(expected) from None
     return [task.result() for task in tasks]
+
+
+def _first(failed: BaseException) -> BaseException:
+    while isinstance(failed, BaseExceptionGroup):
+        failed = failed.exceptions[0]
+    return failed
 
 
 def main(paths: Sequence[Path], markdown_file: Path | None = None, json_file: Path | None = None) -> int:
     """Replay recordings and those in folders; print the table. 0 when all is well, 1 when not, 2 for bad input."""
     try:
         reports = asyncio.run(_all(list(files(paths))))
-    except (OSError, TraceError, SidecarFailed) as error:
+    except _EXPECTED as error:
         print(f"deltawire replay: {error}", file=sys.stderr)
         return 2
     if not reports:
@@ -71,8 +84,13 @@ def main(paths: Sequence[Path], markdown_file: Path | None = None, json_file: Pa
         return 2
     table = markdown(reports)
     print(table)
-    if markdown_file is not None:
-        markdown_file.write_text(table, encoding="utf-8")
-    if json_file is not None:
-        json_file.write_text(json.dumps([report.as_json() for report in reports], indent=1) + "\n", encoding="utf-8")
+    try:
+        if markdown_file is not None:
+            markdown_file.write_text(table, encoding="utf-8")
+        if json_file is not None:
+            values = json.dumps([report.as_json() for report in reports], indent=1)
+            json_file.write_text(values + "\n", encoding="utf-8")
+    except OSError as error:
+        print(f"deltawire replay: {error.filename}: {error.strerror}", file=sys.stderr)
+        return 2
     return 0 if all(report.ok for report in reports) else 1

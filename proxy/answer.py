@@ -69,6 +69,7 @@ class Answer:
         self.phase = Phase.SILENT
         self.response_id = ""
         self.terminal = ""
+        self.refused: ApiError | None = None
         self.events = 0
         self.next_sequence = 0
         self._shown_previous = shown_previous
@@ -111,6 +112,7 @@ class Answer:
             error = from_frame(msgspec.json.decode(frame, type=dict))
         except (msgspec.DecodeError, RecursionError):
             raise OutOfOrder("an error that cannot be read") from None
+        self.refused = error if self.phase is Phase.SILENT else None
         self.phase, self.terminal = Phase.ENDED, "error"
         return Step("error", frame, error)
 

@@ -17,9 +17,10 @@ from aiohttp.http import SERVER_SOFTWARE
 
 from proxy import admin, turn, upgrade
 from proxy.client import ClientSide
+from proxy.egress import proxy_for
 from proxy.links import Links, unredirected
 from proxy.memory import Memory
-from proxy.passthrough import PassThrough
+from proxy.passthrough import UNTYPED, PassThrough
 from proxy.services import Services
 from proxy.tasks import Tasks
 from telemetry import lag
@@ -74,26 +75,22 @@ class Sidecar:
         self._idle = asyncio.Event()
         self._idle.set()
         self._session: aiohttp.ClientSession
+        self._sockets: aiohttp.ClientSession
         self._services: Services
 
     async def start(self) -> Running:
         """Listen. Raises `OSError` when an address cannot be had, `ValueError` for a bad state URL."""
         settings = self.settings
-        self._session = aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(limit=0, ssl=ssl.create_default_context()),
-            timeout=aiohttp.ClientTimeout(total=None, sock_connect=settings.dial_timeout),
-            auto_decompress=False,
-            trust_env=True,
-            cookie_jar=aiohttp.DummyCookieJar(),
-            middlewares=(unredirected,),
-            max_line_size=_MAX_LINE,
-            max_field_size=_MAX_LINE,
-        )
+        trust = ssl.create_default_context()
+        self._session = _client(settings, aiohttp.TCPConnector(limit=0, ssl=trust))
+        # Connections of their own: one left over from a refused handshake may be closing, and no turn is to meet it.
+        handshakes = aiohttp.TCPConnector(limit=0, ssl=trust, force_close=True)
+        self._sockets = _client(settings, handshakes, unredirected)
         try:
             self._assemble()
             client_app = web.Application(client_max_size=0)
             client_app.router.add_route("*", "/{path:.*}", self._serve)
-            client_app.on_response_prepare.append(_without_our_name)
+            client_app.on_response_prepare.append(_nothing_added)
             url = await self._listen(client_app, settings.listen)
             admin_url = await self._listen(admin.application(self), settings.admin)
         except BaseException:
@@ -106,7 +103,7 @@ class Sidecar:
 
     def _assemble(self) -> None:
         settings = self.settings
-        links = Links(settings, self._session, self._tasks, on_end=self.metrics.link_ended)
+        links = Links(settings, self._sockets, self._tasks, on_end=self.metrics.link_ended)
         memory = Memory(settings, self._background, on_error=self._state_error)
         http = PassThrough(settings.upstream, self._session)
         self._services = Services(settings, links, memory, http, self.metrics)
@@ -171,7 +168,7 @@ class Sidecar:
                     request,
                     client,
                     record,
-                    session=self._session,
+                    session=self._sockets,
                     links=services.links,
                     upstream=upstream,
                     ending=self._ending,
@@ -220,14 +217,32 @@ class Sidecar:
         await self._tasks.cancel()
         if hasattr(self, "_services"):
             await self._services.memory.close()
+        await self._sockets.close()
         await self._session.close()
         await asyncio.to_thread(self._tracing.shutdown, 2.0)
 
 
-async def _without_our_name(_: web.Request, response: web.StreamResponse) -> None:
-    """The library names itself where the upstream has not; a client behind plain HTTP would not read that."""
+def _client(
+    settings: ProxySettings, connector: aiohttp.TCPConnector, *middlewares: aiohttp.ClientMiddlewareType
+) -> aiohttp.ClientSession:
+    return aiohttp.ClientSession(
+        connector=connector,
+        timeout=aiohttp.ClientTimeout(total=None, sock_connect=settings.dial_timeout),
+        auto_decompress=False,
+        proxy=proxy_for(settings.upstream),
+        cookie_jar=aiohttp.DummyCookieJar(),
+        middlewares=middlewares,
+        max_line_size=_MAX_LINE,
+        max_field_size=_MAX_LINE,
+    )
+
+
+async def _nothing_added(request: web.Request, response: web.StreamResponse) -> None:
+    """The library names itself, and a type, where the upstream has not; a client of plain HTTP would not read that."""
     if response.headers.get("server") == SERVER_SOFTWARE:
         del response.headers["server"]
+    if request.get(UNTYPED):
+        response.headers.pop("content-type", None)
 
 
 async def start(settings: ProxySettings, tracing: Tracing | None = None) -> Running:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +27,7 @@ from proxy.options import (
 )
 from proxy.serve import serve
 from proxy.settings import ProxySettings
+from proxy.streams import complete, say
 from telemetry import logs
 from telemetry.traces import Tracing
 from upstream.settings import UpstreamSettings
@@ -45,7 +47,7 @@ usage: deltawire COMMAND [OPTIONS]
   explain   would one request body be a delta after another?
   replay    recorded traffic through a real sidecar
 
-deltawire COMMAND --help tells the options.
+deltawire COMMAND --help tells the options, deltawire --version the version.
 """
 _BAD_SETTING = 2
 _SHARED = frozenset({"max-body", "drain", "secret"})
@@ -59,10 +61,14 @@ _UP: tuple[Option, ...] = (
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command; the exit code is 2 for bad settings."""
+    complete()
     words = list(sys.argv[1:] if arguments is None else arguments)
     if not words or words[0] in {"-h", "--help", "help"}:
-        print(USAGE, end="")
+        say(USAGE.rstrip())
         return 0 if words else _BAD_SETTING
+    if words[0] in {"-V", "--version"}:
+        say(f"deltawire {version('deltawire')}")
+        return 0
     command = _COMMANDS.get(words[0])
     if command is None:
         print(f"deltawire: there is no command {words[0]!r}; deltawire --help lists them", file=sys.stderr)
@@ -94,7 +100,7 @@ def _proxy(words: Sequence[str], environment: Mapping[str, str]) -> int:
 
     async def start() -> list[Callable[[], Awaitable[None]]]:
         running = await proxy.app.start(settings, Tracing.from_environment(environment))
-        _say(f"deltawire proxy listening on {running.url}", f"deltawire admin listening on {running.admin_url}")
+        say(f"deltawire proxy listening on {running.url}", f"deltawire admin listening on {running.admin_url}")
         return [running.close]
 
     return serve(prog, start)
@@ -109,7 +115,7 @@ def _upstream(words: Sequence[str], environment: Mapping[str, str]) -> int:
 
     async def start() -> list[Callable[[], Awaitable[None]]]:
         running = await upstream.app.start(settings)
-        _say(f"deltawire upstream listening on {running.url}")
+        say(f"deltawire upstream listening on {running.url}")
         return [running.close]
 
     return serve(prog, start)
@@ -135,7 +141,7 @@ def _up(words: Sequence[str], environment: Mapping[str, str]) -> int:
         except BaseException:
             await served.close()
             raise
-        _say(
+        say(
             f"deltawire upstream listening on {served.url}",
             f"deltawire proxy listening on {running.url}",
             f"deltawire admin listening on {running.admin_url}",
@@ -169,17 +175,12 @@ def _renamed(found: dict[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
     return {names.get(name, name): value for name, value in found.items()}
 
 
-def _say(*lines: str) -> None:
-    for line in lines:
-        print(line, flush=True)
-
-
 def _key(words: Sequence[str], _: Mapping[str, str]) -> int:
     made = parser("deltawire key", "Makes an API key: shown once, with the entry for the server's --keys file.", ())
     made.add_argument("name", metavar="NAME", help="whose key it is; unique in the file")
     made.add_argument("--json", action="store_true", help="print the entry as JSON instead of TOML")
     given = made.parse_args(words)
-    _say(*upstream.keys.shown(given.name, as_json=given.json))
+    say(*upstream.keys.shown(given.name, as_json=given.json))
     return 0
 
 
@@ -190,7 +191,7 @@ def _model(words: Sequence[str], environment: Mapping[str, str]) -> int:
     made.add_argument("action", metavar="fetch", choices=["fetch"], help="download them, and print where they are")
     made.parse_args(words)
     try:
-        _say(str(upstream.engines.weights.fetch(environment)))
+        say(str(upstream.engines.weights.fetch(environment)))
     except (OSError, ValueError) as error:
         raise BadSettingError(f"deltawire model: {error}") from None
     return 0
@@ -210,7 +211,7 @@ def _explain(words: Sequence[str], _: Mapping[str, str]) -> int:
         raise BadSettingError(f"deltawire explain: {error.filename}: {error.strerror}") from None
     except Malformed as error:
         raise BadSettingError(f"deltawire explain: {error.reason}") from None
-    print("\n".join(verdict.lines))
+    say(*verdict.lines)
     return 0 if verdict.delta else 1
 
 

@@ -5,10 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
+from proxy.settings import MIB, MINUTE
 from state.envelope import POLICY, Policy
-
-MIB = 1024 * 1024
-MINUTE = 60.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -153,9 +153,13 @@ def _listed(raw: bytes) -> list[bytes]:
 
 def _answered(answer: bytes) -> list[bytes]:
     try:
-        return elements(members(answer).get("output", b"[]"))
+        found = members(answer)
+        output = elements(found.get("output", b"[]"))
     except Malformed as error:
         raise Malformed(f"the answer: {error.reason}") from None
+    if "output" not in found:
+        raise Malformed("the answer: it has no output, so it is no response object")
+    return output
 
 
 def _assumed(after: Sequence[bytes]) -> list[bytes]:

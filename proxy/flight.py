@@ -57,6 +57,7 @@ class Flight:
         self._record = record
         self._facts = facts
         self._held: Link | None = None
+        self._latest = False
 
     async def run(self, plan: Plan) -> web.StreamResponse:
         """The finished answer. Raises `NoLinkError` when the turn has to go by HTTP; nothing was sent then."""
@@ -76,10 +77,11 @@ class Flight:
         head = plan.match.head if plan.match is not None else None
         with self._services.memory.leased(head):
             link = await self._services.links.acquire(self._facts.tenant, plan.link, self._handshake, self._query)
-            if head is not None and not head.stored and link.slot.latest is not head:
-                raise AssertionError("a head that is not stored is continued on its own link only")
             self._held = link
+            self._latest = head is not None and link.slot.latest is head
             try:
+                if head is not None and not head.stored and link.slot.latest is not head:
+                    raise AssertionError("a head that is not stored is continued on its own link only")
                 return await self._on_link(link, plan, head, may_retry=may_retry)
             finally:
                 # Still held: the client left, or something broke. What the link carries is not for the next turn.
@@ -150,7 +152,8 @@ class Flight:
         It happens before the client sees the end, so that its next turn finds the head.
         """
         memory, record, facts = self._services.memory, self._record, self._facts
-        record.events += answer.events
+        if self._latest:
+            self._judge(answer)
         latest: Head | None = None
         if answer.completed:
             record.response_id = answer.response_id
@@ -173,6 +176,13 @@ class Flight:
             memory.drop(head)
         self._services.links.release(link, latest)
         self._held = None
+
+    def _judge(self, answer: Answer) -> None:
+        """What the upstream did with a continuation of the latest response of its link, which it has to know."""
+        if answer.completed:
+            self._services.links.trust.kept()
+        elif answer.refused is not None:
+            self._services.links.trust.refused(answer.refused.status, monotonic())
 
     def _lost(self, head: Head | None) -> None:
         """The link died with the turn on it: the client's own retry shall not depend on what the upstream kept."""

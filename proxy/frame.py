@@ -7,7 +7,14 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from wire.extensions import ENVELOPE_FIELD, ENVELOPE_MEMBERS, ENVELOPE_WORTHWHILE, envelope_digest
+from wire.extensions import (
+    ENVELOPE_BYTES,
+    ENVELOPE_ENTRIES,
+    ENVELOPE_FIELD,
+    ENVELOPE_MEMBERS,
+    ENVELOPE_WORTHWHILE,
+    envelope_digest,
+)
 from wire.split import splice
 
 if TYPE_CHECKING:
@@ -16,28 +23,31 @@ if TYPE_CHECKING:
 _DROPPED = frozenset({"input", "stream", "previous_response_id", "background", "background_options"})
 """What a frame does not carry: `stream` is implied there, `background` belongs to HTTP, the rest is put in anew."""
 _CREATE = b'"response.create"'
-_REMEMBERED = 64
 
 
 class SentEnvelope:
-    """Members that a link has carried in full, by digest; the server keeps as many."""
+    """Members that a link has carried in full, by digest, as far as the server remembers them."""
 
     def __init__(self) -> None:
-        self._digests: OrderedDict[str, None] = OrderedDict()
+        self._sizes: OrderedDict[str, int] = OrderedDict()
+        self._bytes = 0
 
     def __contains__(self, digest: str) -> bool:
-        return digest in self._digests
+        return digest in self._sizes
 
-    def add(self, digest: str) -> None:
-        """Note that the link has carried this member (again)."""
-        self._digests[digest] = None
-        self._digests.move_to_end(digest)
-        if len(self._digests) > _REMEMBERED:
-            self._digests.popitem(last=False)
+    def add(self, digest: str, size: int) -> None:
+        """Note that the link has carried this member of `size` bytes (again)."""
+        if size > ENVELOPE_BYTES:
+            return
+        self._bytes += size - self._sizes.pop(digest, 0)
+        self._sizes[digest] = size
+        while self._bytes > ENVELOPE_BYTES or len(self._sizes) > ENVELOPE_ENTRIES:
+            self._bytes -= self._sizes.popitem(last=False)[1]
 
     def clear(self) -> None:
         """Forget all, after the server said that it does not know one."""
-        self._digests.clear()
+        self._sizes.clear()
+        self._bytes = 0
 
 
 def full(members: Mapping[str, bytes], sent: SentEnvelope | None = None) -> bytes:
@@ -68,7 +78,7 @@ def _frame(members: Mapping[str, bytes], tail: list[tuple[str, bytes]], sent: Se
             if sent is not None and name in ENVELOPE_MEMBERS and len(raw) >= ENVELOPE_WORTHWHILE:
                 digest = envelope_digest(raw)
                 known = digest in sent
-                sent.add(digest)
+                sent.add(digest, len(raw))
                 if known:
                     digests[name] = digest
                     continue

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from multidict import MultiMapping
+
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
 
@@ -39,7 +41,7 @@ def tenant_parts(upstream: str, headers: Mapping[str, str], forwarded: Iterable[
     """What tells one tenant from another, in a fixed order; a header that is absent differs from an empty one."""
     parts = [upstream.encode()]
     for name in (*IDENTITY, *sorted(forwarded)):
-        value = headers.get(name)
+        value = _whole(headers, name)
         # The name as well: sidecars that share heads may forward different headers.
         parts.append(name.encode())
         parts.append(b"-" if value is None else b"+" + value.encode("utf-8", "surrogateescape"))
@@ -48,7 +50,15 @@ def tenant_parts(upstream: str, headers: Mapping[str, str], forwarded: Iterable[
 
 def for_handshake(headers: Mapping[str, str], forwarded: Iterable[str]) -> dict[str, str]:
     """Headers of a link's handshake. Per-turn headers are not among them: a link outlives the turn that opened it."""
-    return {name: headers[name] for name in (*IDENTITY, "user-agent", *forwarded) if name in headers}
+    wanted = ((name, _whole(headers, name)) for name in (*IDENTITY, "user-agent", *forwarded))
+    return {name: value for name, value in wanted if value is not None}
+
+
+def _whole(headers: Mapping[str, str], name: str) -> str | None:
+    """A header's value; lines of the same name are one list (RFC 9110, 5.3), as when each beta has its own."""
+    if isinstance(headers, MultiMapping):
+        return ", ".join(headers.getall(name)) if name in headers else None
+    return headers.get(name)
 
 
 def through(headers: Collection[tuple[str, str]]) -> list[tuple[str, str]]:

@@ -48,6 +48,7 @@ class Link:
         self.sent = SentEnvelope() if envelope else None
         self.ended = ""
         self.heard = monotonic()
+        self.pings: asyncio.Task[None] | None = None
         self._socket = socket
         self._on_end = on_end
         self._frames: deque[bytes] = deque()

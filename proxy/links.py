@@ -12,7 +12,8 @@ from yarl import URL
 
 from proxy import dialect
 from proxy.link import GOING_AWAY, Link
-from proxy.pool import Dial, Exhausted, Pool, Slot
+from proxy.pool import Dial, NoSlot, Pool, Slot
+from proxy.trust import Trust
 from wire.extensions import ENVELOPE, FEATURES_HEADER, features
 
 if TYPE_CHECKING:
@@ -26,10 +27,10 @@ NO_WEBSOCKET = frozenset({400, 404, 405, 426, 501})
 """Answers to an upgrade that say: there is no WebSocket mode here. Others are about this moment or this caller."""
 NO_WEBSOCKET_FOR = 600.0
 """Seconds for which such an answer is believed."""
+MAX_QUERIES = 256
+"""Queries of which such an answer is remembered."""
 AGE_JITTER = 0.1
 """Part of a link's age by which it may retire earlier."""
-COOLDOWN = 5.0
-"""Seconds without new dials after one that reached nobody: no turn waits for the same silence twice in a row."""
 VERIFY_LIMIT = 5.0
 """Seconds that a link gets to answer the ping that precedes its use."""
 _WINDOW_BITS = 15
@@ -53,7 +54,7 @@ def websocket_url(upstream: str) -> str:
 async def unredirected(request: aiohttp.ClientRequest, handler: aiohttp.ClientHandlerType) -> aiohttp.ClientResponse:
     """Take a redirect of a WebSocket handshake for a refusal: credentials go to the upstream and nowhere else."""
     answer = await handler(request)
-    if answer.status in _REDIRECTS and "sec-websocket-key" in request.headers:
+    if answer.status in _REDIRECTS:
         answer.close()
         raise aiohttp.WSServerHandshakeError(answer.request_info, (), status=answer.status, headers=answer.headers)
     return answer
@@ -77,20 +78,22 @@ class Links:
         self._tasks = tasks
         self._on_end = on_end
         self._links: dict[int, Link] = {}
-        self._none_until = 0.0
-        self._dial_after = 0.0
+        self.trust = Trust()
+        self._none_until: dict[str, float] = {}
         self._closing = False
         self._url = websocket_url(settings.upstream)
 
-    @property
-    def has_websocket(self) -> bool:
-        """Whether the upstream is not known to be without WebSocket mode."""
-        return monotonic() >= self._none_until
+    def has_websocket(self, query: str) -> bool:
+        """Whether the upstream is not known to be without WebSocket mode under this query."""
+        return monotonic() >= self._none_until.get(query, 0.0)
 
-    def refused(self, status: int) -> None:
-        """Note an upstream's answer to an upgrade."""
-        if status in NO_WEBSOCKET:
-            self._none_until = monotonic() + NO_WEBSOCKET_FOR
+    def refused(self, status: int, query: str) -> None:
+        """Note an upstream's answer to an upgrade; a wrong query of one client says nothing of the others'."""
+        if status not in NO_WEBSOCKET:
+            return
+        if len(self._none_until) >= MAX_QUERIES:
+            self._none_until.clear()
+        self._none_until[query] = monotonic() + NO_WEBSOCKET_FOR
 
     def reason_against(self, head: Head) -> str:
         """See `proxy.plan.Places`."""
@@ -109,8 +112,8 @@ class Links:
         """
         now = monotonic()
         found = self.pool.acquire(tenant, want, now)
-        if isinstance(found, Exhausted):
-            raise NoLinkError("links_exhausted")
+        if isinstance(found, NoSlot):
+            raise NoLinkError(found.reason)
         if isinstance(found, Dial):
             if found.instead is not None:
                 self._end_slot(found.instead, "retired")
@@ -140,18 +143,15 @@ class Links:
             self.pool.release(link.slot, latest, monotonic())
 
     async def _dial(self, slot: Slot, headers: Mapping[str, str], query: str) -> Link:
-        if monotonic() < self._dial_after:
-            self.pool.end(slot, "aborted")
-            raise NoLinkError("dial_failed")
         try:
             link = await self._open(slot, headers, query)
         except aiohttp.WSServerHandshakeError as error:
             self.pool.end(slot, "aborted")
-            self.refused(error.status)
+            self.refused(error.status, query)
             raise NoLinkError("no_websocket" if error.status in NO_WEBSOCKET else "dial_failed") from None
         except (OSError, aiohttp.ClientError, TimeoutError):
             self.pool.end(slot, "aborted")
-            self._dial_after = monotonic() + COOLDOWN
+            self.pool.unreachable(monotonic())
             raise NoLinkError("dial_failed") from None
         except BaseException:
             self.pool.end(slot, "aborted")
@@ -171,12 +171,14 @@ class Links:
         offered = features(_handshake_header(socket, FEATURES_HEADER))
         if offered:
             self.dialect = dialect.DELTAWIRE
+        elif self.dialect is dialect.DELTAWIRE:
+            self.dialect = dialect.of(self._settings.upstream)  # another kind of server has taken its place
         link = Link(slot, socket, envelope=ENVELOPE in offered, on_end=self._ended)
         self._links[slot.id] = link
         share = random.uniform(1 - AGE_JITTER, 1)  # noqa: S311 - spreads load, keeps no secret
         self.pool.opened(slot, monotonic(), max_age=self.dialect.max_age, share=share)
         self._tasks.spawn(link.read(), f"link {slot.id} reader")
-        self._tasks.spawn(link.keep_alive(self._settings.ping_interval), f"link {slot.id} pings")
+        link.pings = self._tasks.spawn(link.keep_alive(self._settings.ping_interval), f"link {slot.id} pings")
         if self._closing:
             link.end("drain")
         return link
@@ -193,6 +195,8 @@ class Links:
 
     def _ended(self, link: Link, cause: str) -> None:
         self._links.pop(link.slot.id, None)
+        if link.pings is not None:
+            link.pings.cancel()
         self.pool.end(link.slot, cause)
         self._on_end(cause)
         if not self._closing:

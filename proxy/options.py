@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NoReturn
 from urllib.parse import urlsplit
 
+from proxy.headers import HOP_BY_HOP, OWN_PREFIX
 from proxy.settings import Address
 from state.redis_url import parse_redis_url
 from wire.extensions import ENVELOPE
@@ -35,6 +36,9 @@ ENGINES = ("sim", "local")
 REMOTE_ENGINES = ("chat", "llamacpp")
 ENGINE_KEY = "DELTAWIRE_ENGINE_KEY"
 """Environment variable with the engine's key; no option, since command lines are for all to see."""
+_URL = re.compile(r"[!-~]+")
+_HOST = re.compile(r"[0-9A-Za-z._:%-]+")
+_OF_A_MESSAGE = ("content-", "sec-websocket-", OWN_PREFIX)
 
 
 class BadSettingError(Exception):
@@ -129,10 +133,18 @@ def one_of(*values: str) -> Callable[[str], str]:
     return read
 
 
+def _is_host(text: str) -> bool:
+    """Whether a host can be looked up at all: otherwise each and every request would fail, the start would not."""
+    try:
+        return bool(_HOST.fullmatch(text)) and text.encode().decode("idna").encode("idna") != b""
+    except UnicodeError:  # a label that is empty, too long, or no IDNA
+        return False
+
+
 def base_url(text: str) -> str:
     """A base URL as SDKs take it."""
     parts = urlsplit(text)
-    shaped = text.isprintable() and " " not in text and parts.scheme in {"http", "https"} and parts.hostname
+    shaped = _URL.fullmatch(text) and parts.scheme in {"http", "https"} and _is_host(parts.hostname or "")
     if not shaped or parts.query or parts.fragment:
         raise ValueError("a base URL such as https://api.openai.com/v1 is needed")
     if parts.username is not None or parts.password is not None:
@@ -188,6 +200,8 @@ def names(text: str) -> tuple[str, ...]:
     found = tuple(part.strip().lower() for part in text.split(",") if part.strip())
     if not all(_TOKEN.fullmatch(name) for name in found):
         raise ValueError("header names, separated by commas, are needed")
+    if any(name in {*HOP_BY_HOP, "host", "expect"} or name.startswith(_OF_A_MESSAGE) for name in found):
+        raise ValueError("headers that are not about one message or one connection are needed")
     return found
 
 
@@ -205,6 +219,22 @@ def some_of(*known: str) -> Callable[[str], tuple[str, ...]]:
     return read
 
 
+_METAVARS: dict[Callable[[str], Any], str] = {
+    address: "HOST:PORT",
+    size: "SIZE",
+    duration: "TIME",
+    count: "NUMBER",
+    number: "NUMBER",
+    pace: "RATE",
+    base_url: "URL",
+    state: "URL",
+    secret: "TEXT",
+    names: "NAMES",
+}
+_UNITS = "SIZE is in bytes or carries KiB, MiB or GiB; TIME is in seconds or carries ms, s, m or h. "
+_BOTH = "Each option is also an environment variable; the command line wins."
+
+
 class _Parser(argparse.ArgumentParser):
     def parse_args(self, args: Any = None, namespace: Any = None) -> Any:
         found, unknown = self.parse_known_args(args, namespace)
@@ -220,14 +250,14 @@ class _Parser(argparse.ArgumentParser):
 
 def parser(prog: str, about: str, options: Sequence[Option]) -> argparse.ArgumentParser:
     """The parser of one command."""
-    made = _Parser(prog=prog, description=about, allow_abbrev=False)
+    made = _Parser(prog=prog, description=about, epilog=_UNITS + _BOTH if options else None, allow_abbrev=False)
     for option in options:
         default = f"; default {option.default}" if option.default else ""
         names = f"{option.environment} or {option.also}" if option.also else option.environment
         made.add_argument(
             f"--{option.name}",
             dest=option.field,
-            metavar=option.name.rpartition("-")[2].upper(),
+            metavar=_METAVARS.get(option.read, "WORD"),
             help=f"{option.help} ({names}{default})".replace("%", "%%"),
         )
     return made

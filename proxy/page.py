@@ -43,7 +43,10 @@ async function refresh() {
     return row;
   }));
 }
-refresh(); setInterval(() => refresh().catch(() => {}), 1000);
+const look = () => refresh().catch(() => {
+  document.getElementById("summary").textContent = "no answer from the sidecar; what follows is what it said last";
+});
+look(); setInterval(look, 1000);
 </script>
 </html>
 """

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from proxy.client import ClientSide
     from telemetry.turn import TurnRecord
 
+UNTYPED = web.RequestKey("untyped", bool)
+"""Set on a request whose answer from the upstream names no type."""
 _BODILESS = frozenset({"GET", "HEAD", "DELETE", "OPTIONS", "TRACE"})
 _NO_AUTO = ("user-agent", "accept", "accept-encoding", "content-type")
 
@@ -109,6 +111,7 @@ class PassThrough:
         response = web.StreamResponse(status=upstream.status, reason=upstream.reason)
         for name, value in through(upstream.headers.items()):
             response.headers.add(name, value)
+        request[UNTYPED] = "content-type" not in upstream.headers
         if upstream.content_length is not None:
             response.content_length = upstream.content_length
         if marked:

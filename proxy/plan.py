@@ -54,6 +54,7 @@ class Rules:
     one_shot: str = "link"
     dialect: Dialect
     has_websocket: bool = True
+    continues: bool = True
 
 
 def before_matching(request: TurnRequest, rules: Rules) -> Plan | None:
@@ -84,6 +85,8 @@ def plan(
     reason = changed = ""
     if rules.transport == "full":
         reason = "disabled"
+    elif reading.matches and not rules.continues:
+        reason = "not_continued"
     else:
         for match in reading.matches:
             against, field = _against(request, match, envelope, places, rules)

@@ -76,6 +76,7 @@ class Relay:
                 except OutOfOrder:
                     self._link.end("out_of_order")
                     return await self._lost()
+                self._record.events += 1
                 if self._answer.events == 1:
                     self._record.first_event_s = monotonic() - self._written
                     if not self._client.opened:

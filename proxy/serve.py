@@ -11,6 +11,9 @@ from proxy.options import BadSettingError
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
+_ONE_PRESS = 0.5
+"""Seconds in which interrupts count as one: wrappers pass on what the terminal sent already."""
+
 
 def serve(prog: str, start: Callable[[], Awaitable[list[Callable[[], Awaitable[None]]]]]) -> int:
     """Start, wait for SIGTERM or SIGINT, and close in the order that `start` returned."""
@@ -27,6 +30,8 @@ def serve(prog: str, start: Callable[[], Awaitable[list[Callable[[], Awaitable[N
         except ValueError as error:
             raise BadSettingError(f"{prog}: {error}") from None
         await stop.wait()
+        # Running turns get their time; who presses Ctrl-C again does not want to wait for them.
+        loop.call_later(_ONE_PRESS, loop.remove_signal_handler, signal.SIGINT)
         for close in closers:
             await close()
 

@@ -69,14 +69,16 @@ async def _planned(
     arrived: float,
 ) -> tuple[Facts | None, Plan]:
     settings, memory = services.settings, services.memory
+    query = request.rel_url.raw_query_string
     rules = Rules(
         transport=settings.transport,
         one_shot=settings.one_shot,
         dialect=services.links.dialect,
-        has_websocket=services.links.has_websocket,
+        has_websocket=services.links.has_websocket(query),
+        continues=services.links.trust.allows(monotonic()),
     )
     # A query belongs to the handshake, as `api-version` does, and so to what links and states are kept apart by.
-    upstream = f"{settings.upstream}?{request.rel_url.raw_query_string}"
+    upstream = f"{settings.upstream}?{query}"
     tenant = memory.tenant(headers.tenant_parts(upstream, request.headers, settings.forward_headers))
     record.tenant = tenant.hex()[:8]
     early = before_matching(turn, rules)

@@ -44,7 +44,8 @@ async def carry(
 
     What is carried when `ending` is set is closed as going away.
     """
-    if not links.has_websocket:
+    query = request.rel_url.raw_query_string
+    if not links.has_websocket(query):
         return await _no_websocket(client)
     if not web.WebSocketResponse().can_prepare(request):
         return await client.error(invalid_request("This is no WebSocket handshake."))
@@ -61,7 +62,7 @@ async def carry(
             url, headers=headers, protocols=offered, autoping=False, autoclose=False, max_msg_size=_MAX_MESSAGE
         )
     except aiohttp.WSServerHandshakeError as error:
-        links.refused(error.status)
+        links.refused(error.status, query)
         if error.status in NO_WEBSOCKET or error.status < _ERROR:  # a page, say: no WebSocket mode either
             return await _no_websocket(client)
         answer = server_error(f"The upstream refused the upgrade with status {error.status}.", status=error.status)

@@ -110,7 +110,7 @@ def string_input(raw: bytes) -> bytes:
 def difference(a: bytes, b: bytes) -> str | None:
     """JSON path of the first member in which two raw items differ, None when they are equal.
 
-    The path names members of the canonical form; values are never part of it.
+    The path names members of the canonical form, `type` before all others; values are never part of it.
     """
     one, two = canonical(a), canonical(b)
     if one == two:
@@ -122,7 +122,7 @@ def difference(a: bytes, b: bytes) -> str | None:
 
 def _differs(one: object, two: object, path: str) -> str | None:
     if isinstance(one, dict) and isinstance(two, dict):
-        for key in sorted(one.keys() | two.keys()):
+        for key in sorted(one.keys() | two.keys(), key=lambda key: (key != "type", key)):
             step = f"{path}.{key}" if key.isidentifier() else f"{path}[{dump(key).decode()}]"
             found = _differs(one[key], two[key], step) if key in one and key in two else step
             if found is not None:

@@ -32,6 +32,8 @@ _ANSWER_BYTES = 260
 _REFERENCE_BYTES = 220
 _REFERENCE_SHARE = 4
 """References take at most one part in this many of the budget."""
+MAX_ALIKE = 128
+"""Heads of equal inputs: a turn that continues there looks at each, and monitors ask the same thing over and over."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +63,8 @@ class Head:
     `base` is the chain over the `base_count` items of the input, `chain` over those and the answer; `other_chain` is
     the latter with the second form of items that the upstream sent in two forms. `link` names the link whose latest
     response this is, `None` when it was made elsewhere. A `stored` head continues on any link. `turns` counts the
-    turns on end that led here by deltas, itself included; `answered` says whether the base already held an answer.
+    turns on end that led here by deltas, itself included; `answered` says whether the base already held an answer;
+    `used` is the order of last use.
     """
 
     tenant: bytes
@@ -78,6 +81,7 @@ class Head:
     turns: int = 1
     answered: bool = False
     leases: int = field(default=0, compare=False)
+    used: int = field(default=0, compare=False)
 
     @property
     def count(self) -> int:
@@ -103,13 +107,14 @@ class _Tenant:
 class HeadIndex:
     """All heads in memory, found by prefix or chain inside one tenant, bounded in bytes.
 
-    The least recently used head goes first; a leased one never goes. The ids of answered items outlive their heads a
-    while, so that an `item_reference` still means something after an error dropped the head.
+    The least recently used head goes first, of all and of those in one place; a leased one never goes. The ids of
+    answered items outlive their heads, so that an `item_reference` still means something after an error dropped one.
     """
 
     def __init__(self, max_bytes: int) -> None:
         self._max_bytes = max_bytes
         self._bytes = 0
+        self._clock = 0
         self._tenants: dict[bytes, _Tenant] = {}
         self._recent: OrderedDict[Head, None] = OrderedDict()
         self._references: OrderedDict[tuple[bytes, bytes], bytes] = OrderedDict()
@@ -132,12 +137,16 @@ class HeadIndex:
             self.touch(head)
             return
         tenant = self._tenants.setdefault(head.tenant, _Tenant())
+        places = [tenant.by_chain.setdefault(chain, []) for chain in _chains(head)]
         if head.prefix is not None:
-            tenant.by_length.setdefault(head.prefix.length, {}).setdefault(head.prefix.digest, []).append(head)
-        for chain in _chains(head):
-            tenant.by_chain.setdefault(chain, []).append(head)
+            places.append(tenant.by_length.setdefault(head.prefix.length, {}).setdefault(head.prefix.digest, []))
+        for place in places:
+            place.append(head)
         self._recent[head] = None
         self._bytes += head.weight
+        self.touch(head)
+        for place in places:
+            self._thin(place)
         for item in head.answer:
             if item.reference is not None:
                 self.refer(head.tenant, item.reference, item.digests[0])
@@ -168,6 +177,8 @@ class HeadIndex:
         """Mark a head as just used."""
         if head in self._recent:
             self._recent.move_to_end(head)
+            self._clock += 1
+            head.used = self._clock
 
     def lease(self, head: Head) -> None:
         """Keep a head from eviction until `release`."""
@@ -211,6 +222,10 @@ class HeadIndex:
         if digest is not None:
             self._references.move_to_end((tenant, reference))
         return digest
+
+    def _thin(self, place: Sequence[Head]) -> None:
+        if len(place) > MAX_ALIKE and (free := [head for head in place[:-1] if head.leases == 0]):
+            self.drop(min(free, key=lambda head: head.used))  # the last in its place has just come
 
     def _evict(self) -> None:
         while len(self._references) * _REFERENCE_BYTES * _REFERENCE_SHARE > self._max_bytes:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
+from collections import Counter, deque
 from dataclasses import dataclass, field
-from itertools import pairwise
+from itertools import zip_longest
 from typing import TYPE_CHECKING
 
 from state.canon import canonical_value, string_input
@@ -22,8 +22,10 @@ if TYPE_CHECKING:
 
 MAX_STEPS_BACK = 8
 """Known prefixes that are tried, the longest first: beyond a few edits back, a full turn is as good."""
+MAX_BOUNDARIES = 16  # places that are remembered for a look elsewhere, the last ones
 _AFTER_PREFIX = re.compile(rb"[ \t\r\n]*(,|\Z)")
 _SPACE = b" \t\r\n"
+_LAST_OF_ITEM = ord("}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +117,7 @@ class Matcher:
         for length in self._index.lengths(tenant):
             if length > len(inner):
                 break
-            if _AFTER_PREFIX.match(inner, length) is None:
+            if inner[length - 1] != _LAST_OF_ITEM or _AFTER_PREFIX.match(inner, length) is None:
                 continue
             hasher.update(view[at:length])
             at = length
@@ -163,22 +165,22 @@ class Matcher:
     def _concluded(self, tenant: bytes, items: list[Item], count: int, base: bytes, prefix: Prefix | None) -> Reading:
         """The reading of an input whose first `count` items have the chain `base`, and `items` after them."""
         reading = Reading(count + len(items), None, prefix, answers=any(item.answer for item in items))
-        reading.unknown = list(
-            dict.fromkeys(item.reference for item in items if item.digest is None and item.reference is not None)
-        )
-        raws = [item.raw for item in items]
-        borders = {place for place, (left, right) in enumerate(pairwise(items), 1) if left.answer and not right.answer}
-        for place, item in enumerate(items, 1):
+        unknown = (item.reference for item in items if item.digest is None)
+        reading.unknown = list(dict.fromkeys(filter(None, unknown)))
+        known: list[tuple[int, Head]] = []
+        last: deque[tuple[int, bytes]] = deque(maxlen=MAX_BOUNDARIES)
+        for place, (item, after) in enumerate(zip_longest(items, items[1:]), 1):
             if item.digest is None:
                 break
             base = self._keyed.chain(base, item.digest)
-            new = raws[place:]
-            reading.matches[:0] = [Match(head, new) for head in self._index.with_chain(tenant, base)]
-            if place in borders:
-                reading.boundaries.append(Boundary(base, new))
+            known[:0] = [(place, head) for head in self._index.with_chain(tenant, base)]
+            if item.answer and after is not None and not after.answer:
+                last.appendleft((place, base))
         else:
             reading.base = base
-        reading.boundaries.reverse()
+        raws = [item.raw for item in items]  # cut where it is asked for: at each item, a long history takes minutes
+        reading.matches = [Match(head, raws[place:]) for place, head in known]
+        reading.boundaries = [Boundary(chain, raws[place:]) for place, chain in last]
         return reading
 
     def _items(self, tenant: bytes, inner: bytes) -> list[Item]:

@@ -33,6 +33,7 @@ REASONS: Final[Mapping[str, str]] = MappingProxyType(
         "superseded": "The lane has moved on to a later response, and only its newest can be continued there.",
         "link_lost": "The link that held the state has died.",
         "link_retired": "The link that held the state reached its age limit and was closed between turns.",
+        "not_continued": "The upstream refused several continuations in a row, so that none is tried for a while.",
         "upstream_forgot": "The upstream answered that it no longer has the previous response.",
         "client_state": "The client itself refers to state at the upstream (previous response, conversation, ...).",
         "too_large": "The frame would be larger than the upstream takes on a link.",
@@ -70,7 +71,6 @@ LINK_ENDS: Final[Mapping[str, str]] = MappingProxyType(
         "write_failed": "A frame could not be written.",
         "ping_timeout": "A ping was not answered in time.",
         "client_gone": "The client left in the middle of an answer, which ends the link to stop the work.",
-        "timeout": "The upstream stayed silent for too long during a turn.",
         "oversized": "A message larger than the limit arrived.",
     }
 )
@@ -85,7 +85,6 @@ SIDECAR_ERRORS: Final[Mapping[str, str]] = MappingProxyType(
         "unsupported_encoding": "The Content-Encoding is none that the sidecar knows.",
         "body_too_large": "The body is larger than the configured limit.",
         "shutting_down": "The sidecar is draining and takes no new turns.",
-        "timeout": "The upstream did not answer within the configured time.",
         "internal": "The sidecar itself failed; the log line of the turn says where.",
     }
 )

@@ -37,7 +37,7 @@ class TurnRecord:
     client_bytes: int = 0
     upstream_bytes: int = 0
     overhead_s: float | None = None
-    """From the first byte of the request to the frame written, without waiting for the client or the upstream."""
+    """From the whole body to the frame written: reading, matching, planning, and the wait for a link, if any."""
     first_event_s: float | None = None
     """From the frame written to the first event of the upstream."""
     duration_s: float = 0.0

@@ -45,7 +45,7 @@ DOING = {
 """Everything else decides: it takes values and returns values."""
 DECIDING = {
     *(f"proxy.{name}" for name in ("answer", "plan", "pool", "recovery", "frame", "request", "headers", "dialect")),
-    *(f"proxy.{name}" for name in ("settings", "options", "explain", "bodies", "page")),
+    *(f"proxy.{name}" for name in ("settings", "options", "explain", "bodies", "page", "egress")),
     *(
         f"upstream.{name}"
         for name in ("pipeline", "frame", "lane", "lanes", "response", "validate", "resolve", "render", "seal", "store")
@@ -209,8 +209,8 @@ _NUMBERED = re.compile(r"\b(?:issue|ticket|task|pull request|PR)s?\s*#?\d+|\biss
 _PLACE = re.compile("/wo" + r"rk/|\.\./sha" + r"red\b|/ \"sha" + r"red\"")
 _TALK = re.compile("ses" + r"sions?\b", re.IGNORECASE)
 
-MAY_NAME_WHAT_LIES_BESIDE = {".ci/run", "tests/state/test_items.py"}
-"""Files that may look for recorded traffic and published schemas beside the checkout."""
+MAY_NAME_WHAT_LIES_BESIDE = {".ci/run"}
+"""Files that may look for recorded traffic beside the checkout."""
 SPEAK_OF_CLIENTS = {"tests/e2e/test_codex.py"}
 """Files in which the word means what the client under test calls so."""
 

@@ -30,6 +30,7 @@ _log = structlog.get_logger("upstream")
 _OPEN = frozenset({"/healthz"})
 """Paths that need no key."""
 _JSON = msgspec.json.Encoder()
+_KEY_HEADERS = ("api-key", "x-api-key")
 
 
 class Upgrade(Protocol):
@@ -83,7 +84,7 @@ class HttpApi:
         self.idle.clear()
         try:
             if request.path not in _OPEN:
-                request[OWNER] = self._admission.gate.enter(request.headers.get("authorization", ""))
+                request[OWNER] = self._admission.gate.enter(_credentials(request))
             return await handler(request)
         except ApiError as error:
             return as_error(error)
@@ -166,6 +167,13 @@ class HttpApi:
 
     def _visible(self, request: web.Request) -> list[str]:
         return self._admission.gate.visible(self.owner(request), self._settings.models)
+
+
+def _credentials(request: web.Request) -> str:
+    """The request's credentials as an `Authorization` value; some clients name their key in a header of its own."""
+    given = request.headers.get("authorization", "")
+    named = next((request.headers[name] for name in _KEY_HEADERS if name in request.headers), "")
+    return given or (f"Bearer {named}" if named else "")
 
 
 async def stamp(_request: web.Request, response: web.StreamResponse) -> None:

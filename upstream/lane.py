@@ -1,9 +1,9 @@
 """A lane: one sequential chain of turns on a WebSocket connection.
 
 Frames wait in the order of arrival and are taken one at a time; the next is taken only after `ended`. The lane
-remembers its latest completed response, stored or not. A continuation of it that is refused with a 4xx or 5xx, or
-that fails, evicts it (protocol: failed turns), so that a client which repeats the same parent is told that it is gone.
-Other lanes of the connection may continue it as well: such a fork leaves it where it is, whatever becomes of the fork.
+remembers its latest completed response, stored or not. A continuation of it that does not complete (refused with a 4xx
+or 5xx, failed, cut short) evicts it, so that a client which repeats the same parent is told that it is gone. Other
+lanes of the connection may continue it as well: such a fork leaves it where it is, whatever becomes of the fork.
 """
 
 from __future__ import annotations
@@ -66,10 +66,12 @@ class Lane:
                 return lane.latest
         return None
 
-    def settled(self, kept: Kept | None) -> None:
+    def settled(self, kept: Kept | None, parent: str | None = None) -> None:
         """The running turn has its answer. `kept` is its response, None when that cannot be continued here."""
         if kept is not None:
             self.latest = kept
+        else:
+            self.failed(parent)
 
     def refused(self, error: ApiError, parent: str | None) -> None:
         """The running turn is answered with an error. `parent` is the response that it meant to continue."""
@@ -78,7 +80,7 @@ class Lane:
             self.failed(parent)
 
     def failed(self, parent: str | None) -> None:
-        """The running turn broke off while it was answered."""
+        """A continuation of `parent` came to nothing."""
         if self.latest is not None and self.latest.id == parent:
             self.latest = None
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from wire.extensions import ENVELOPE, ENVELOPE_BYTES, ENVELOPE_ENTRIES
 from wire.sse import DONE
 
 MIB = 1024 * 1024
@@ -34,7 +35,7 @@ class UpstreamSettings:
     """Seconds after which a WebSocket takes no further turn and is closed."""
     heartbeat: float = 25.0
     """Seconds between the server's WebSocket pings."""
-    features: tuple[str, ...] = ("envelope",)
+    features: tuple[str, ...] = (ENVELOPE,)
     """Extensions offered in the 101 answer (wire.extensions); empty is a plain server."""
     models: tuple[str, ...] = ("gpt-5.2", "gpt-5.5", "sim")
     """What `GET /v1/models` lists; the engine decides which names it takes."""
@@ -51,8 +52,8 @@ class UpstreamSettings:
     """Bytes of conversations kept between turns: by the process, for a key, a connection, a lane (upstream.budget)."""
     store_bytes: int = 256 * MIB
     """Memory for stored responses; the least recently used leave first."""
-    envelope_entries: int = 64
-    envelope_bytes: int = 8 * MIB
+    envelope_entries: int = ENVELOPE_ENTRIES
+    envelope_bytes: int = ENVELOPE_BYTES
     """Members that one connection remembers under their digest."""
     queue_frames: int = 64
     queue_bytes: int = 64 * MIB

@@ -193,10 +193,8 @@ class Connection:
                 async for event in events:
                     # Before the client is told: it may continue on another lane, or repeat, as soon as it knows.
                     if event.type in TERMINAL:
-                        lane.settled(run.kept)
+                        lane.settled(run.kept, frame.parent)
                         self._share.lane(lane)
-                    if turn.answer.status == "failed":
-                        lane.failed(frame.parent)
                     await self._send(tagged(event.data, lane.name))
         except ConnectionError:
             raise

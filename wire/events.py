@@ -23,7 +23,6 @@ class Event(msgspec.Struct, gc=False):
 
     type: str
     stream_id: str | None = None
-    response_id: str | None = None
     sequence_number: int | None = None
     output_index: int | None = None
     response: msgspec.Raw = msgspec.Raw(b"")
@@ -31,12 +30,10 @@ class Event(msgspec.Struct, gc=False):
 
 
 class ResponseHead(msgspec.Struct, gc=False):
-    """What names a response object."""
+    """The name of a response object, and its output as raw JSON, empty when absent."""
 
     id: str = ""
-    previous_response_id: str | None = None
     output: msgspec.Raw = msgspec.Raw(b"")
-    usage: msgspec.Raw = msgspec.Raw(b"")
 
 
 _EVENT = msgspec.json.Decoder(Event)

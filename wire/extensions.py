@@ -19,6 +19,9 @@ ENVELOPE_MEMBERS = ("tools", "instructions", "text")
 """Members that may be replaced: large, and rarely changed within a conversation."""
 ENVELOPE_WORTHWHILE = 256
 """Bytes of a member below which its digest would save nothing."""
+ENVELOPE_ENTRIES = 64
+ENVELOPE_BYTES = 8 * 1024 * 1024
+"""Members, and bytes of them, that both ends remember of one connection; the least recently used leave first."""
 
 
 def envelope_digest(raw: bytes) -> str:

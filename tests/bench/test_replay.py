@@ -130,3 +130,16 @@ def test_bad_input_is_one_line_and_code_2(
     monkeypatch.setattr(module, "spawned", fails)
     assert main([make_trace.talk().write(tmp_path / "client" / "a.jsonl")]) == 2
     assert capsys.readouterr().err == "deltawire replay: It ended without a word.\n"
+
+
+def test_a_report_that_cannot_be_written_is_one_line_and_code_2(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "spawned", StandIn())
+    recording = make_trace.own_state().write(tmp_path / "client" / "a.jsonl")
+    nowhere = tmp_path / "absent" / "report"
+    for markdown, values in ((nowhere, None), (None, nowhere)):
+        assert main([recording], markdown, values) == 2
+        said = capsys.readouterr()
+        assert "| all |" in said.out
+        assert said.err == f"deltawire replay: {nowhere}: No such file or directory\n"

@@ -9,7 +9,11 @@ import signal
 import socket
 import subprocess
 import sys
+from contextlib import closing, suppress
+from http.client import HTTPConnection
+from importlib.metadata import version
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -81,6 +85,12 @@ def test_every_command_has_help(name: str, capsys: pytest.CaptureFixture[str]) -
     assert shown.startswith(f"usage: deltawire {name}")
     if name in {"up", "proxy", "upstream"}:
         assert "DELTAWIRE_MAX_BODY; default 128MiB" in " ".join(shown.split())
+
+
+@pytest.mark.parametrize("word", ["--version", "-V"])
+def test_the_version_is_that_of_the_package(word: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main([word]) == 0
+    assert capsys.readouterr().out == f"deltawire {version('deltawire')}\n"
 
 
 def test_the_module_is_the_command() -> None:
@@ -223,6 +233,28 @@ def test_a_server_says_where_it_listens_and_ends_with_0_when_told(
         expected.append(f"export OPENAI_BASE_URL={urls['proxy']}/v1")
     assert command.stdout.splitlines() == expected
     assert all(record["level"] == "info" for record in command.records()), command.stderr
+
+
+def test_a_second_ctrl_c_does_not_wait_for_running_turns(tmp_path: Path) -> None:
+    listen = ("--proxy-listen", ANY, "--upstream-listen", ANY, "--admin", ANY)
+    command = Command(tmp_path, "up", *listen, "--tokens-per-second", "0.01", "--drain", "1h")
+    try:
+        where = urlsplit(command.url("proxy"))
+        with closing(HTTPConnection(where.hostname or "", where.port, timeout=60)) as client:
+            body = json.dumps({"model": "sim", "input": "Hello", "stream": True})
+            client.request("POST", "/v1/responses", body, {"Content-Type": "application/json"})
+            assert client.getresponse().status == 200
+            for _ in range(600):
+                command.process.send_signal(signal.SIGINT)
+                with suppress(subprocess.TimeoutExpired):
+                    # One more may fall into the last moments of the interpreter, which has no handler any longer.
+                    assert command.process.wait(0.1) in {130, -signal.SIGINT}
+                    break
+        assert not command.running
+    finally:
+        command.process.kill()
+        command.process.wait()
+    assert "Traceback" not in command.stderr
 
 
 def test_the_log_level_holds(tmp_path: Path) -> None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from proxy import dialect
-from proxy.dialect import DELTAWIRE, MIB, OPENAI, XAI, Dialect
+from proxy.dialect import DELTAWIRE, OPENAI, XAI, Dialect
+from proxy.settings import MIB
 from state.envelope import POLICY, Policy
 
 

@@ -84,6 +84,11 @@ def test_a_delta_tells_what_is_covered_and_what_is_new() -> None:
             "history_diverged): $.input[1].name is not the echo of $.output[0]",
         ),
         (
+            body([USER, NEXT, CALL]),
+            answer(CALL),
+            "history_diverged): $.input[1].type is not the echo of $.output[0]",
+        ),
+        (
             body([USER, CALL]),
             answer(CALL, THOUGHT, CALL),
             "history_diverged): the second input ends before $.input[2]",
@@ -140,6 +145,7 @@ def test_content_is_told_when_it_is_asked_for() -> None:
         (body([]), b'{"input":[5]}', None, "the second body: an item is not an object"),
         (body([]), body([CALL]), b"[]", "the answer: "),
         (body([]), body([CALL]), b'{"output":5}', "the answer: "),
+        (body([]), body([CALL]), b'{"error":{}}', "the answer: it has no output"),
     ],
 )
 def test_what_cannot_be_read_is_named(first: bytes, second: bytes, answered: bytes | None, said: str) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from proxy.trust import DISTRUST, MISSES
 from tests.support.responses import user
 from tests.support.rig import Rig, Talk, rigged, until
 from upstream.scripted import Accept, Play, Turn, message, reasoning, response_object
@@ -89,6 +90,44 @@ async def test_the_same_words_about_a_turn_that_named_no_response_are_passed_on(
         got = await Talk(rig).say("a")
         assert (got.status, got.fault["code"]) == (400, "previous_response_not_found")
         assert len(rig.up.turns) == 1
+
+
+@pytest.mark.parametrize(
+    "refusal", [VARIANTS[0], ErrorFirst(ApiError(500, "not supported together", type="api_error"))]
+)
+async def test_an_upstream_that_refuses_every_continuation_is_no_longer_asked_for_one(refusal: Fault) -> None:
+    def script(turn: Turn) -> Play:
+        return Play(items=[message(f"answer {turn.number}")], faults=[refusal] if turn.parent else ())
+
+    async with rigged(script) as rig:
+        rig.checked = False  # turns that were refused for good were not seen by a model
+        for _ in range(MISSES):
+            talk = Talk(rig, store=False)
+            await talk.say("a")
+            await talk.say("b")
+        talk = Talk(rig, store=False)
+        await talk.say("a")
+        got = await talk.say("b")
+        assert (got.status, got.way) == (200, ("full", "not_continued"))
+        assert sum(bool(turn.parent) for turn in rig.up.turns) == MISSES
+        rig.links.trust._none_until -= DISTRUST
+        await talk.say("c")
+        assert sum(bool(turn.parent) for turn in rig.up.turns) == MISSES + 1
+
+
+async def test_a_response_that_another_link_made_says_nothing_of_an_upstream_that_forgot_it() -> None:
+    def script(turn: Turn) -> Play:
+        return Play(items=[message(f"answer {turn.number}")], faults=[VARIANTS[0]] if turn.parent else ())
+
+    async with rigged(script) as rig:
+        for number in range(MISSES + 1):
+            talk = Talk(rig)
+            await talk.say(f"{number}")
+            await rig.spare()
+            for connection in rig.up.connections:
+                await connection.close()
+            await until(lambda: not len(rig.links.pool))
+            assert (await talk.say("again")).way == FORGOT
 
 
 @pytest.mark.parametrize("close", [None, 1000])
@@ -341,13 +380,15 @@ async def test_without_any_link_in_the_end_the_turn_goes_by_http() -> None:
         talk = Talk(rig, store=False)
         await talk.say("a")
         await rig.spare()
-        for link in list(rig.links._links.values()):
+        links = list(rig.links._links.values())
+        for link in links:
             link._socket._closed = True  # as after a network that went away, before the reader knows
         got = await talk.say("b")
         assert (got.status, got.way) == (200, ("http", "link_lost"))
         assert rig.up.turns[-1].transport == "http"
-        for link in list(rig.links._links.values()):
+        for link in links:
             link._socket._closed = False
+            await link._socket.close()
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from proxy import frame
 from proxy.frame import SentEnvelope
-from wire.extensions import ENVELOPE_FIELD, ENVELOPE_MEMBERS, ENVELOPE_WORTHWHILE, envelope_digest
+from wire.extensions import ENVELOPE_BYTES, ENVELOPE_FIELD, ENVELOPE_MEMBERS, ENVELOPE_WORTHWHILE, envelope_digest
 from wire.split import members
 
 DROPPED = {"stream", "background", "background_options", "previous_response_id"}
@@ -77,12 +77,31 @@ def test_each_link_has_its_own_memory_and_forgets_when_told() -> None:
 def test_the_memory_is_bounded_and_keeps_what_was_used_last() -> None:
     sent = SentEnvelope()
     for number in range(64):
-        sent.add(f"{number}")
-    sent.add("0")
-    sent.add("64")
+        sent.add(f"{number}", 1)
+    sent.add("0", 1)
+    sent.add("64", 1)
     assert "0" in sent
     assert "1" not in sent
     assert sum(f"{number}" in sent for number in range(65)) == 64
+
+
+def test_the_memory_is_bounded_in_bytes_as_the_servers_is() -> None:
+    sent = SentEnvelope()
+    sent.add("beyond", ENVELOPE_BYTES + 1)
+    assert "beyond" not in sent
+    for name in ("a", "b", "a", "c"):
+        sent.add(name, ENVELOPE_BYTES // 2)
+    assert ["a" in sent, "b" in sent, "c" in sent] == [True, False, True]
+    sent.clear()
+    sent.add("d", ENVELOPE_BYTES)
+    assert "d" in sent
+
+
+def test_a_member_that_the_server_cannot_remember_never_travels_as_a_digest() -> None:
+    sent = SentEnvelope()
+    body = {"tools": b'"%b"' % (b"x" * ENVELOPE_BYTES), "input": b"[]"}
+    for _ in range(2):
+        assert frame.full(body, sent) == frame.full(body)
 
 
 # Any body

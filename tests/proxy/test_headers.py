@@ -43,6 +43,14 @@ def test_bytes_that_are_no_text_are_a_value_like_any_other() -> None:
     assert len({tuple(tenant_parts(URL, {"authorization": value}, ())) for value in values}) == 3
 
 
+def test_lines_of_the_same_header_all_count() -> None:
+    """Each beta may have a line of its own."""
+    lines = CIMultiDict([("OpenAI-Beta", "one"), ("OpenAI-Beta", "two")])
+    seen = [tenant_parts(URL, CIMultiDict({"openai-beta": value}), ()) for value in ("one", "two")]
+    assert tenant_parts(URL, lines, ()) not in seen
+    assert for_handshake(lines, ()) == {"openai-beta": "one, two"}
+
+
 _NAMES = st.sampled_from([*IDENTITY, "x-a", "x-b"])
 _HEADERS = st.dictionaries(_NAMES, st.text("ab-+", max_size=3), max_size=3)
 _FORWARDED = st.sets(st.sampled_from(["x-a", "x-b"])).map(lambda names: tuple(sorted(names)))

@@ -202,11 +202,11 @@ async def test_a_link_that_ends_while_a_turn_waits_wakes_it() -> None:
         await link.send(b"{}")
         waiting = asyncio.ensure_future(link.wait())
         await asyncio.sleep(0)
-        link.end("timeout")
-        with pytest.raises(LinkEnded, match="timeout"):
+        link.end("ping_timeout")
+        with pytest.raises(LinkEnded, match="ping_timeout"):
             await waiting
         link.end("drain")
-        assert causes == ["timeout"]
+        assert causes == ["ping_timeout"]
 
 
 async def test_a_socket_that_is_closed_already_takes_no_frame() -> None:

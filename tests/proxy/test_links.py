@@ -11,8 +11,8 @@ import pytest
 from yarl import URL
 
 from proxy import dialect
-from proxy.links import AGE_JITTER, COOLDOWN, NO_WEBSOCKET_FOR, NoLinkError, websocket_url
-from proxy.pool import State
+from proxy.links import AGE_JITTER, NO_WEBSOCKET_FOR, NoLinkError, websocket_url
+from proxy.pool import COOLDOWN, State
 from proxy.tasks import Tasks
 from tests.support.responses import user
 from tests.support.rig import Rig, Talk, rigged, until
@@ -118,7 +118,7 @@ async def test_an_upstream_without_websockets_is_asked_once_and_then_left_alone_
         assert (got.status, got.way) == (200, ("http", "no_websocket"))
         assert len(rig.up.upgrade_attempts) == 1
         assert [turn.transport for turn in rig.up.turns] == ["http", "http"]
-        rig.links._none_until -= NO_WEBSOCKET_FOR
+        rig.links._none_until[""] -= NO_WEBSOCKET_FOR
         rig.up.upgrades = Accept()
         assert (await talk.say("c")).way[0] == "full"
 
@@ -143,7 +143,7 @@ async def test_a_refusal_of_this_moment_or_this_caller_is_not_remembered(status:
         assert got.way[0] == "http"
         rig.up.upgrades = Accept()
         assert (await talk.say("b")).way[0] == "full"
-        assert rig.links.has_websocket
+        assert rig.links.has_websocket("")
 
 
 async def test_a_state_whose_upstream_takes_no_more_links_goes_by_http_and_says_why() -> None:
@@ -395,6 +395,16 @@ async def test_a_server_that_renders_each_turn_anew_gets_changed_instructions_wi
         await talk.say("a")
         talk.envelope["instructions"] = "Now 15:09:34"
         assert (await talk.say("b")).way == DELTA
+
+
+async def test_what_our_own_server_honours_is_not_expected_of_one_that_takes_its_place() -> None:
+    async with rigged(upstream={"upgrades": [Accept({FEATURES_HEADER: "envelope"}), Accept()]}) as rig:
+        talk = Talk(rig, instructions="Now 15:09:20")
+        await talk.say("a")
+        await rig.spare()
+        assert rig.links.dialect is dialect.OPENAI
+        talk.envelope["instructions"] = "Now 15:09:34"
+        assert (await talk.say("b")).way == ("full", "envelope_changed")
 
 
 async def test_the_warm_link_of_one_tenant_is_not_for_another() -> None:

@@ -63,6 +63,15 @@ def test_an_option_with_a_unit_says_which(option: Option) -> None:
     assert re.search(r"\b(bytes|seconds|tokens)\b", option.help)
 
 
+@pytest.mark.parametrize("name", TABLES)
+def test_help_says_what_kind_of_value_an_option_takes_and_how_units_are_written(name: str) -> None:
+    shown = " ".join(parser("x", "about", TABLES[name]).format_help().split())
+    assert "--max-body SIZE" in shown
+    assert "--drain TIME" in shown
+    assert "--secret TEXT" in shown
+    assert "SIZE is in bytes or carries KiB, MiB or GiB; TIME is in seconds or carries ms, s, m or h." in shown
+
+
 # Where a value comes from
 
 
@@ -149,6 +158,8 @@ GOOD: list[tuple[Callable[[str], Any], str, Any]] = [
     (options.base_url, "http://127.0.0.1:80/v1/", "http://127.0.0.1:80/v1"),
     (options.base_url, "HTTP://[::1]:80", "http://[::1]:80"),
     (options.base_url, "https://host?", "https://host"),
+    (options.base_url, "http://my_app.ns.svc.:1", "http://my_app.ns.svc.:1"),
+    (options.base_url, "https://xn--bcher-kva.example/v1", "https://xn--bcher-kva.example/v1"),
     (options.state, "memory", "memory"),
     (options.state, "redis+sentinel://u:p@a:1,b:2/main/3", "redis+sentinel://u:p@a:1,b:2/main/3"),
     (options.secret, "", None),
@@ -190,10 +201,16 @@ def test_a_value_is_read(reader: Callable[[str], Any], text: str, value: Any) ->
             (options.base_url, text)
             for text in ("https://ho\nst/v1", "https://ho st/v1", "https://h:99999", "http://[a")
         ),
+        *(
+            (options.base_url, f"http://{host}/v1")
+            for host in ("a..b", "...", "a" * 64, "h\u00e9", "x\\y", "xn--", "h/\u00e9")
+        ),
         *((options.state, text) for text in ("", "Memory", "http://host", "redis://", "redis://host?db=1")),
         *((options.secret, text) for text in ("short", "a" * 15, "\udcff" * 20)),
         *((options.some_of("a", "b"), text) for text in ("c", "a,c", "a, none", "A", "a b")),
         *((options.names, text) for text in ("a b", "x:y", "x\ny", "\u00e9")),
+        *((options.names, text) for text in ("Host", "connection", "a,Upgrade", "content-length", "expect")),
+        *((options.names, text) for text in ("Sec-WebSocket-Key", "x-deltawire-features")),
     ],
 )
 def test_a_value_that_cannot_be_used_is_refused(reader: Callable[[str], Any], text: str) -> None:

@@ -58,3 +58,9 @@ def test_every_column_has_its_cell_and_every_element_that_the_script_names_is_th
     assert seen().tags.count("th") == cells.count(",") + 1
     for name in re.findall(r'getElementById\("(\w+)"\)', SCRIPT):
         assert f'id="{name}"' in PAGE
+
+
+def test_the_page_says_when_the_sidecar_no_longer_answers() -> None:
+    assert SCRIPT.count("refresh()") == 2
+    assert "refresh().catch(" in SCRIPT
+    assert "no answer from the sidecar" in SCRIPT

@@ -232,6 +232,17 @@ async def test_the_length_of_an_answer_to_head_is_kept_though_it_has_no_body() -
         assert (status, headers["content-length"], headers["etag"], body) == (200, "1234", '"e"', b"")
 
 
+async def test_an_answer_without_a_type_stays_without() -> None:
+    async def far(request: web.Request) -> web.StreamResponse:
+        assert request.transport is not None
+        request.transport.write(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok")
+        return web.StreamResponse()
+
+    async with before(far) as rig:
+        status, headers, body = await raw(rig, b"GET /v1/files/f HTTP/1.1\r\nHost: x\r\n\r\n")
+        assert (status, "content-type" in headers, body) == (200, False, b"ok")
+
+
 @pytest.mark.parametrize("status", [204, 304])
 async def test_an_answer_without_a_body_stays_without(status: int) -> None:
     async def far(request: web.Request) -> web.StreamResponse:
@@ -374,7 +385,7 @@ async def test_an_http_fallback_carries_the_clients_body_and_none_of_our_ids() -
     async with rigged() as rig:
         talk = Talk(rig)
         await talk.say("a")
-        rig.links.refused(404)
+        rig.links.refused(404, "")
         assert (await talk.say("b")).way == ("http", "no_websocket")
         assert rig.up.turns[1].raw == rig.bodies[2]
         assert "previous_response_id" not in json.loads(rig.up.turns[1].raw)

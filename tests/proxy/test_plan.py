@@ -282,3 +282,9 @@ def test_a_delta_is_only_planned_on_a_head_that_can_be_continued(
     for longer in found.matches[: found.matches.index(chosen)]:
         alone = planned(reading(longer), rules=rules, places=places)
         assert alone.match is None or longer.head is chosen.head
+
+
+def test_where_continuations_are_refused_none_is_tried_and_nothing_else_changes() -> None:
+    rules = replace(RULES, continues=False)
+    assert planned(reading(Match(head(), NEW)), rules=rules) == Plan("full", "not_continued")
+    assert planned(reading(), rules=rules) == Plan("full", "first_turn")

@@ -7,7 +7,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from proxy.pool import NURSERY, RETIRED_CAUSES, SPARE_IDLE, Dial, Exhausted, Pool, Slot, State, Use
+from proxy.pool import COOLDOWN, NURSERY, RETIRED_CAUSES, SPARE_IDLE, Dial, NoSlot, Pool, Slot, State, Use
 from state.digest import EMPTY
 from state.envelope import Envelope
 from state.heads import AnswerItem, Head
@@ -137,7 +137,7 @@ def test_at_the_bound_the_nursery_gives_way_then_a_stored_head_then_the_least_re
         pool.opened(found.slot, 5.0, max_age=AGE)
         pool.claim(found.slot, 5.0)
         assert pool.get(instead.id) is None
-    assert isinstance(pool.acquire(ONE, None, 5.0), Exhausted)
+    assert pool.acquire(ONE, None, 5.0) == NoSlot("links_exhausted")
     assert len(pool) == 4
 
 
@@ -145,6 +145,21 @@ def test_a_slot_too_old_is_not_given_to_a_turn_that_does_not_belong_there() -> N
     pool = Pool(9, AGE)
     fresh(pool)
     assert isinstance(pool.acquire(ONE, None, AGE), Dial)
+
+
+def test_after_a_dial_that_reached_nobody_no_slot_is_opened_for_a_while_and_none_given_up_for_one() -> None:
+    pool = Pool(2, AGE)
+    theirs = holding(pool, tenant=TWO)
+    pool.unreachable(1.0)
+    for now in (1.0, COOLDOWN + 0.5):
+        assert pool.acquire(ONE, None, now) == NoSlot("dial_failed"), "there is room"
+        assert pool.spare(ONE, now) is None
+    long = opened(pool, COOLDOWN + 1.0)
+    pool.unreachable(COOLDOWN + 1.0)
+    assert pool.acquire(ONE, None, COOLDOWN + 2.0) == NoSlot("dial_failed"), "there is none"
+    assert list(pool) == [theirs, long]
+    assert pool.acquire(TWO, theirs.id, COOLDOWN + 2.0) == Use(theirs)
+    assert pool.acquire(ONE, None, COOLDOWN + 2.0) == NoSlot("links_exhausted")
 
 
 # The spare
@@ -271,7 +286,7 @@ class AnyHistory(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.now = 0.0
+        self.now = self.reached_again = 0.0
         self.busy: list[Slot] = []
         self.dialing: list[tuple[Slot, bool]] = []
 
@@ -279,7 +294,7 @@ class AnyHistory(RuleBasedStateMachine):
     def build(self, bound: int) -> None:
         self.pool = Pool(bound, AGE)
 
-    @rule(seconds=st.sampled_from([0.0, 1.0, SPARE_IDLE, AGE / 2]))
+    @rule(seconds=st.sampled_from([0.0, 1.0, COOLDOWN, SPARE_IDLE, AGE / 2]))
     def time_passes(self, seconds: float) -> None:
         self.now += seconds
 
@@ -292,10 +307,16 @@ class AnyHistory(RuleBasedStateMachine):
         room = len(self.pool) < self.pool.max_links
         found = self.pool.acquire(tenant, want, self.now)
         young = [slot for slot in usable if slot.latest is not None and slot.latest.turns <= 1]
-        if isinstance(found, Exhausted):
+        if found == NoSlot("dial_failed"):
+            assert self.now < self.reached_again
+            assert room or idle
+            assert wanted is None
+            assert len(list(self.pool)) == len(before), "no slot is given up for nothing"
+        elif isinstance(found, NoSlot):
             assert not idle
             assert not room
         elif isinstance(found, Dial):
+            assert self.now >= self.reached_again
             assert wanted is None
             assert not any(before[slot.id][1] is None for slot in usable), "a fresh one was there"
             assert found.slot.id not in before
@@ -331,6 +352,9 @@ class AnyHistory(RuleBasedStateMachine):
                 self.busy.append(slot)
         else:
             assert self.pool.end(slot, "aborted")
+            if data.draw(st.booleans()):
+                self.pool.unreachable(self.now)
+                self.reached_again = self.now + COOLDOWN
 
     @precondition(lambda self: self.busy)
     @rule(data=st.data(), stored=st.booleans(), turns=st.integers(1, 2), continued=st.booleans())

@@ -364,6 +364,13 @@ async def test_the_first_event_and_all_events_are_counted() -> None:
         assert (turn["usage_input"], turn["usage_output"], turn["usage_cached"]) == (21, 1, 0)
 
 
+async def test_the_events_of_an_answer_that_breaks_off_are_counted_as_well() -> None:
+    async with rigged(one(CloseAfter(4, 1011))) as rig:
+        await first_turn(rig)
+        (record,) = rig.running.sidecar.recent.newest()
+        assert (record["error"], record["events"]) == ("link_lost", 4)
+
+
 async def test_an_error_of_the_upstream_is_on_record_by_its_code() -> None:
     async with rigged(one(ErrorFirst(server_error("Boom.", code="boom")))) as rig:
         got = await first_turn(rig)

@@ -13,7 +13,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from state.digest import SIZE
 from state.envelope import Envelope
-from state.heads import AnswerItem, Head, HeadIndex, Prefix
+from state.heads import MAX_ALIKE, AnswerItem, Head, HeadIndex, Prefix
 
 ONE, TWO = b"1" * SIZE, b"2" * SIZE
 ROOM = 10**6
@@ -178,6 +178,29 @@ def test_each_lease_is_given_back_once() -> None:
     index.release(head)
     with pytest.raises(ValueError, match="not leased"):
         index.release(head)
+
+
+@pytest.mark.parametrize("same", ["prefix", "chain"])
+def test_of_many_heads_in_one_place_the_least_recently_used_goes_first_and_a_leased_one_never(same: str) -> None:
+    first = a_head()
+    alike = [first, *(a_head(**{same: getattr(first, same)}) for _ in range(MAX_ALIKE + 1))]
+    elsewhere = a_head()
+    index = full(elsewhere, *alike[:MAX_ALIKE], room=ROOM)
+    index.lease(first)
+    index.touch(alike[1])
+    for head in alike[MAX_ALIKE:]:
+        index.add(head)
+    assert [head for head in (elsewhere, *alike) if not index.knows(head)] == alike[2:4]
+    index.release(first)
+
+
+def test_a_place_in_which_all_others_are_leased_takes_one_more() -> None:
+    first = a_head()
+    index = HeadIndex(ROOM)
+    for head in (first, *(a_head(chain=first.chain) for _ in range(MAX_ALIKE))):
+        index.add(head)
+        index.lease(head)
+    assert len(index) == MAX_ALIKE + 1
 
 
 def test_leasing_counts_as_use() -> None:

@@ -22,7 +22,7 @@ from state.commit import head_of
 from state.digest import EMPTY, Keyed
 from state.envelope import Envelope
 from state.heads import Head, HeadIndex
-from state.match import MAX_STEPS_BACK, Matcher, Reading
+from state.match import MAX_BOUNDARIES, MAX_STEPS_BACK, Matcher, Reading
 from wire.exact import parse
 from wire.split import Malformed, elements
 
@@ -210,6 +210,14 @@ def test_a_client_that_never_echoes_exactly_does_not_pay_for_its_history_on_each
     parsed = count_parsed(monkeypatch)
     assert proxy.read([*long, *map(bare, echo), C]).matches == []
     assert 0 < sum(parsed) < 1000
+
+
+def test_only_the_last_places_of_a_long_history_are_remembered_for_a_look_elsewhere() -> None:
+    turns = MAX_BOUNDARIES + 5
+    items = [item for turn in range(turns) for item in (user(f"q{turn}"), said(f"a{turn}"))]
+    reading = Proxy().read([*items, user("more")])
+    assert [len(found.new) for found in reading.boundaries] == list(range(1, 2 * MAX_BOUNDARIES, 2))
+    assert reading.boundaries[0].chain != reading.boundaries[1].chain
 
 
 def test_a_side_request_does_not_disturb_the_main_history() -> None:

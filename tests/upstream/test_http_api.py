@@ -188,6 +188,16 @@ async def test_a_stored_response_can_be_had_listed_and_deleted(server: Running, 
     assert (await _get(http, url))[0] == 404
 
 
+@pytest.mark.parametrize("name", ["authorization", "api-key", "x-api-key"])
+async def test_what_one_key_stored_no_other_key_finds_in_whatever_header_it_comes(
+    name: str, server: Running, http: aiohttp.ClientSession
+) -> None:
+    _, stored = await _sent(http, server, b'{"model":"m","input":"hi"}', **{name: "one"})
+    for key, status in (("two", 404), ("one", 200)):
+        async with http.get(f"{server.url}/v1/responses/{stored['id']}", headers={name: key}) as answer:
+            assert answer.status == status
+
+
 async def test_a_response_that_was_not_to_be_stored_cannot_be_had(server: Running, http: aiohttp.ClientSession) -> None:
     _, made = await post(http, server.url, model="m", input="hi", store=False)
     async with http.get(f"{server.url}/v1/responses/{made['id']}") as answer:

@@ -56,12 +56,23 @@ def test_the_latest_response_of_another_lane_can_be_continued_as_well() -> None:
     assert lanes[1].find("a") is None
 
 
-def test_a_turn_that_leaves_nothing_to_continue_leaves_the_latest_alone() -> None:
+@pytest.mark.parametrize("parent", [None, "other"])
+def test_a_turn_that_leaves_nothing_to_continue_leaves_a_latest_that_it_did_not_continue_alone(
+    parent: str | None,
+) -> None:
     lane = Lane()
     lane.settled(Kept("a", EMPTY))
-    lane.settled(None)
+    lane.settled(None, parent)
 
     assert lane.find("a") is not None
+
+
+def test_a_continuation_that_leaves_nothing_to_continue_evicts_its_parent() -> None:
+    lane = Lane()
+    lane.settled(Kept("a", EMPTY))
+    lane.settled(None, "a")
+
+    assert lane.find("a") is None
 
 
 @pytest.mark.parametrize("error", [invalid_request("no"), server_error("no"), invalid_request("no", status=404)])

@@ -145,6 +145,15 @@ async def test_a_refused_continuation_evicts_its_parent(socket: Socket) -> None:
     assert frame["error"]["code"] == "previous_response_not_found"
 
 
+async def test_a_continuation_that_is_cut_short_evicts_its_parent(socket: Socket) -> None:
+    first = await _done(socket, model="m", input="hi", store=False)
+    more: dict[str, Any] = {"model": "m", "input": "x", "store": False, "previous_response_id": first["id"]}
+    cut = await turn(socket, **more, max_output_tokens=1)
+    assert cut[-1]["type"] == "response.incomplete"
+    frame = await _refused(socket, **more)
+    assert frame["error"]["code"] == "previous_response_not_found"
+
+
 async def test_a_warm_up_prepares_a_chain(socket: Socket) -> None:
     warm = await turn(socket, model="m", input=[], instructions="be", store=False, generate=False)
     assert [event["type"] for event in warm] == ["response.created", "response.in_progress", "response.completed"]

@@ -13,14 +13,13 @@ from typing import TYPE_CHECKING
 import aiohttp
 import structlog
 from aiohttp import web
-from aiohttp.http import SERVER_SOFTWARE
 
 from proxy import admin, turn, upgrade
 from proxy.client import ClientSide
 from proxy.egress import proxy_for
 from proxy.links import Links, unredirected
 from proxy.memory import Memory
-from proxy.passthrough import UNTYPED, PassThrough
+from proxy.passthrough import PassThrough, nothing_added
 from proxy.services import Services
 from proxy.tasks import Tasks
 from telemetry import lag
@@ -71,6 +70,7 @@ class Sidecar:
         self._background = Tasks()
         self._runners: list[web.AppRunner] = []
         self._active = 0
+        self._leaving = asyncio.Event()
         self._ending = asyncio.Event()
         self._idle = asyncio.Event()
         self._idle.set()
@@ -90,7 +90,7 @@ class Sidecar:
             self._assemble()
             client_app = web.Application(client_max_size=0)
             client_app.router.add_route("*", "/{path:.*}", self._serve)
-            client_app.on_response_prepare.append(_nothing_added)
+            client_app.on_response_prepare.append(nothing_added)
             url = await self._listen(client_app, settings.listen)
             admin_url = await self._listen(admin.application(self), settings.admin)
         except BaseException:
@@ -156,11 +156,10 @@ class Sidecar:
     async def _answered(self, request: web.Request) -> web.StreamResponse:
         record = TurnRecord(request_id=f"req_{secrets.token_hex(16)}")
         client = ClientSide(request, record)
-        if self.draining:
-            record.error = "shutting_down"
-            return await client.error(server_error("The sidecar is shutting down.", status=503, code="shutting_down"))
         if request.path in TURN_PATHS and request.method == "POST":
             return await self._turn(request, client, record)
+        if self.draining:
+            return await client.shutting_down()
         try:
             if request.path in TURN_PATHS and "websocket" in request.headers.get("upgrade", "").lower():
                 services, upstream = self._services, self.settings.upstream
@@ -171,6 +170,7 @@ class Sidecar:
                     session=self._sockets,
                     links=services.links,
                     upstream=upstream,
+                    leaving=self._leaving,
                     ending=self._ending,
                 )
             return await self._services.http.forward(request, client, record)
@@ -181,6 +181,8 @@ class Sidecar:
         started = monotonic()
         span = self._tracing.start(request.headers.get("traceparent"), request.headers.get("tracestate"))
         try:
+            if self.draining:
+                return await client.shutting_down()
             return await turn.serve(self._services, request, client, record)
         except asyncio.CancelledError:
             record.client_gone = True
@@ -205,6 +207,7 @@ class Sidecar:
     async def close(self) -> None:
         """Not ready, no new turns; running ones finish within the drain time; then links are closed and all ends."""
         self.draining = True
+        self._leaving.set()
         with suppress(TimeoutError):
             async with asyncio.timeout(self.settings.drain):
                 await self._idle.wait()
@@ -235,14 +238,6 @@ def _client(
         max_line_size=_MAX_LINE,
         max_field_size=_MAX_LINE,
     )
-
-
-async def _nothing_added(request: web.Request, response: web.StreamResponse) -> None:
-    """The library names itself, and a type, where the upstream has not; a client of plain HTTP would not read that."""
-    if response.headers.get("server") == SERVER_SOFTWARE:
-        del response.headers["server"]
-    if request.get(UNTYPED):
-        response.headers.pop("content-type", None)
 
 
 async def start(settings: ProxySettings, tracing: Tracing | None = None) -> Running:

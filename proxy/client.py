@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from aiohttp import web
 
 from proxy.headers import of_error
+from wire.errors import server_error
 from wire.sse import COMMENT, CONTENT_TYPE
 
 if TYPE_CHECKING:
@@ -76,6 +77,11 @@ class ClientSide:
     async def error(self, error: ApiError, headers: Mapping[str, str] | None = None) -> web.StreamResponse:
         """Answer with an error and its status; `headers` are ours, beside those that the error carries."""
         return await self._whole(error.status, error.http_body(), of_error(error.headers) | dict(headers or {}))
+
+    async def shutting_down(self) -> web.StreamResponse:
+        """Answer that nothing more is taken."""
+        self._record.error = "shutting_down"
+        return await self.error(server_error("The sidecar is shutting down.", status=503, code="shutting_down"))
 
     async def _whole(self, status: int, body: bytes, headers: dict[str, str]) -> web.StreamResponse:
         self._record.status = status

@@ -7,6 +7,7 @@ from urllib.parse import urlsplit
 
 import aiohttp
 from aiohttp import web
+from aiohttp.http import SERVER_SOFTWARE
 from yarl import URL
 
 from proxy.headers import through
@@ -130,3 +131,11 @@ class PassThrough:
             return response
         await response.write_eof()
         return response
+
+
+async def nothing_added(request: web.Request, response: web.StreamResponse) -> None:
+    """The library names itself, and a type, where the upstream has not; a client of plain HTTP would not read that."""
+    if response.headers.get("server") == SERVER_SOFTWARE:
+        del response.headers["server"]
+    if request.get(UNTYPED):
+        response.headers.pop("content-type", None)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
 import aiohttp
@@ -12,6 +13,8 @@ from yarl import URL
 from proxy.headers import through
 from proxy.links import NO_WEBSOCKET, Links, websocket_url
 from wire.errors import invalid_request, server_error
+from wire.events import TERMINAL, peek
+from wire.split import Malformed
 
 if TYPE_CHECKING:
     from proxy.client import ClientSide
@@ -22,6 +25,7 @@ _ERROR = 400
 _MAX_MESSAGE = 256 * 1024 * 1024
 _CLOSE_INTERNAL = 1011
 _PER_CONNECTION = "sec-websocket-"
+_Note = Callable[[str], None]
 _Socket = web.WebSocketResponse[bool] | aiohttp.ClientWebSocketResponse[bool]
 
 
@@ -38,18 +42,18 @@ async def carry(
     session: aiohttp.ClientSession,
     links: Links,
     upstream: str,
+    leaving: asyncio.Event,
     ending: asyncio.Event,
 ) -> web.StreamResponse:
     """Answer an upgrade as the upstream does; with 426 where it has no WebSocket mode, at once when that is known.
 
-    What is carried when `ending` is set is closed as going away.
+    Once `leaving` is set, what is carried is closed as going away when no turn runs on it; at `ending` in any case.
     """
     query = request.rel_url.raw_query_string
     if not links.has_websocket(query):
         return await _no_websocket(client)
     if not web.WebSocketResponse().can_prepare(request):
         return await client.error(invalid_request("This is no WebSocket handshake."))
-    query = request.rel_url.raw_query_string
     url = URL(websocket_url(upstream) + (f"?{query}" if query else ""), encoded=True)
     headers = [
         (name, value)
@@ -74,7 +78,7 @@ async def carry(
         return await client.error(
             server_error("The upstream cannot be reached.", status=502, code="upstream_unreachable"),
         )
-    return await _carried(request, far, ending)
+    return await _carried(request, far, leaving, ending)
 
 
 async def _no_websocket(client: ClientSide) -> web.StreamResponse:
@@ -84,7 +88,10 @@ async def _no_websocket(client: ClientSide) -> web.StreamResponse:
 
 
 async def _carried(
-    request: web.Request, far: aiohttp.ClientWebSocketResponse[bool], ending: asyncio.Event
+    request: web.Request,
+    far: aiohttp.ClientWebSocketResponse[bool],
+    leaving: asyncio.Event,
+    ending: asyncio.Event,
 ) -> web.StreamResponse:
     near = web.WebSocketResponse(
         autoping=False,
@@ -100,7 +107,7 @@ async def _carried(
     end = _End(aiohttp.WSCloseCode.GOING_AWAY)
     try:
         await near.prepare(request)
-        end = await _between(near, far, ending)
+        end = await _between(near, far, leaving, ending)
     finally:
         closing = [far.close(code=end.code, message=end.reason)]
         if near.prepared:
@@ -109,9 +116,47 @@ async def _carried(
     return near
 
 
-async def _between(near: _Socket, far: _Socket, ending: asyncio.Event) -> _End:
+class _Traffic:
+    """The turns that run on a carried connection, as far as its frames tell."""
+
+    def __init__(self) -> None:
+        self._running = 0
+        self.quiet = asyncio.Event()
+        self.quiet.set()
+
+    def asked(self, frame: str) -> None:
+        """A frame of the client's."""
+        if _type(frame) == "response.create":
+            self._running += 1
+            self.quiet.clear()
+
+    def answered(self, frame: str) -> None:
+        """A frame of the upstream's."""
+        if self._running and _type(frame) in TERMINAL:
+            self._running -= 1
+            if not self._running:
+                self.quiet.set()
+
+
+def _type(frame: str) -> str:
+    try:
+        return peek(frame.encode()).type
+    except (Malformed, UnicodeEncodeError):
+        return ""
+
+
+async def _between(near: _Socket, far: _Socket, leaving: asyncio.Event, ending: asyncio.Event) -> _End:
     """Carry messages both ways until one side ends; how it ended."""
-    ways = [asyncio.ensure_future(way) for way in (_pump(near, far), _pump(far, near), _ended(ending))]
+    traffic = _Traffic()
+    ways = [
+        asyncio.ensure_future(way)
+        for way in (
+            _pump(near, far, before=traffic.asked),
+            _pump(far, near, after=traffic.answered),
+            _left(leaving, traffic),
+            _ended(ending),
+        )
+    ]
     try:
         done, _ = await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
     finally:
@@ -121,17 +166,30 @@ async def _between(near: _Socket, far: _Socket, ending: asyncio.Event) -> _End:
     return next((way.result() for way in done if way.exception() is None), _End(_CLOSE_INTERNAL))
 
 
+async def _left(leaving: asyncio.Event, traffic: _Traffic) -> _End:
+    """The sidecar is about to go, and nothing runs here (any more)."""
+    await leaving.wait()
+    await traffic.quiet.wait()
+    return _End(aiohttp.WSCloseCode.GOING_AWAY)
+
+
 async def _ended(ending: asyncio.Event) -> _End:
     await ending.wait()
     return _End(aiohttp.WSCloseCode.GOING_AWAY)
 
 
-async def _pump(source: _Socket, sink: _Socket) -> _End:
-    """Carry messages one way until the source ends; how it ended."""
+def _unnoted(_: str) -> None:
+    pass
+
+
+async def _pump(source: _Socket, sink: _Socket, *, before: _Note = _unnoted, after: _Note = _unnoted) -> _End:
+    """Carry messages one way until the source ends, noting texts before or after they are sent; how it ended."""
     while True:
         message = await source.receive()
         if message.type is WSMsgType.TEXT:
+            before(message.data)
             await sink.send_str(message.data)
+            after(message.data)
         elif message.type is WSMsgType.BINARY:
             await sink.send_bytes(message.data)
         elif message.type is WSMsgType.PING:

@@ -194,6 +194,8 @@ async def test_closing_lets_running_turns_end_and_takes_no_new_ones(*, stream: b
         rig.unserved.add(2)
         refused = await Talk(rig).say("b")
         assert (refused.status, refused.own_error) == (503, "shutting_down")
+        value = await rig.metrics()
+        assert value("deltawire_errors_total", error="shutting_down") == 1
         async with rig.session.get(f"{rig.running.admin_url}/readyz") as ready:
             assert ready.status == 503
         assert not closing.done()

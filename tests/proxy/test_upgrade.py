@@ -14,8 +14,8 @@ from aiohttp import WSMsgType, web
 from proxy import app
 from tests.support.responses import create, user, ws_turn
 from tests.support.rig import Rig, Talk, rigged, until
-from upstream.scripted import Accept
-from upstream.scripted.faults import RefuseUpgrade
+from upstream.scripted import Accept, Play, message
+from upstream.scripted.faults import Hold, RefuseUpgrade
 from wire.extensions import FEATURES_HEADER
 
 if TYPE_CHECKING:
@@ -189,6 +189,33 @@ async def test_at_the_end_of_the_sidecar_both_sides_are_told_that_it_goes_away(m
         await far.gone.wait()
         assert far.heard[-1].data == 1001
         await closing
+
+
+async def test_a_carried_connection_on_which_nothing_runs_does_not_hold_the_end_up() -> None:
+    async with rigged(drain=3600.0) as rig:
+        rig.checked = False
+        async with dialled(rig) as socket:
+            await ws_turn(socket, create([user("a")], store=False))
+            closing = asyncio.ensure_future(rig.running.close())
+            message = await socket.receive()
+            assert (message.type, message.data) == (WSMsgType.CLOSE, 1001)
+            await closing
+
+
+async def test_a_turn_that_runs_on_a_carried_connection_is_let_end_first() -> None:
+    gate = asyncio.Event()
+    async with rigged(lambda _: Play(items=[message("m")], faults=[Hold(gate, 3)]), drain=3600.0) as rig:
+        rig.checked = False
+        async with dialled(rig) as socket:
+            turn = asyncio.ensure_future(ws_turn(socket, create([user("a")], store=False)))
+            await rig.up.until(lambda: bool(rig.up.turns) and rig.up.turns[0].events_sent == 3)
+            closing = asyncio.ensure_future(rig.running.close())
+            await until(lambda: rig.running.sidecar.draining)
+            assert not closing.done()
+            gate.set()
+            assert (await turn)[-1]["type"] == "response.completed"
+            assert (await socket.receive()).data == 1001
+            await closing
 
 
 @pytest.mark.parametrize("status", [400, 404, 405, 426, 501])

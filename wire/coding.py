@@ -41,6 +41,14 @@ class _TooLarge(Exception):
     pass
 
 
+class _Stream(Protocol):
+    def decompress(self, data: bytes, most: int, /) -> bytes: ...
+    @property
+    def eof(self) -> bool: ...
+    @property
+    def unused_data(self) -> bytes: ...
+
+
 class _Decoder(Protocol):
     def __call__(self, data: bytes, limit: int) -> bytes: ...
 
@@ -78,25 +86,33 @@ def too_large(limit: int) -> BodyError:
     return BodyError("body_too_large", invalid_request(message, code="request_too_large", status=413))
 
 
-def _zlib(window: int) -> _Decoder:
+def _several(start: Callable[[], _Stream]) -> _Decoder:
+    """A decoder of members (gzip: RFC 1952, 2.2) or frames (zstd: RFC 8878, 3.1), one after another."""
+
     def decoded(data: bytes, limit: int) -> bytes:
         parts: list[bytes] = []
-        for _ in range(_MAX_MEMBERS):  # gzip may have several members (RFC 1952, 2.2)
-            decoder = zlib.decompressobj(window)
+        left = limit
+        for _ in range(_MAX_MEMBERS):
+            stream = start()
             try:
-                parts.append(decoder.decompress(data, limit + 1 - sum(map(len, parts))))
-            except zlib.error:
+                parts.append(stream.decompress(data, left + 1))
+            except (zlib.error, zstd.ZstdError):
                 raise _Corrupt from None
-            if sum(map(len, parts)) > limit:
+            left -= len(parts[-1])
+            if left < 0:
                 raise _TooLarge
-            if not decoder.eof:
+            if not stream.eof:
                 raise _Corrupt
-            data = decoder.unused_data
+            data = stream.unused_data
             if not data:
                 return b"".join(parts)
         raise _Corrupt
 
     return decoded
+
+
+def _zlib(window: int) -> _Decoder:
+    return _several(lambda: zlib.decompressobj(window))
 
 
 def _deflate(data: bytes, limit: int) -> bytes:
@@ -122,28 +138,10 @@ def _brotli(data: bytes, limit: int) -> bytes:
     return bytes(found)
 
 
-def _zstd(data: bytes, limit: int) -> bytes:
-    parts: list[bytes] = []
-    for _ in range(_MAX_MEMBERS):  # one frame after another (RFC 8878, 3.1)
-        decoder = zstd.ZstdDecompressor()
-        try:
-            parts.append(decoder.decompress(data, max_length=limit + 1 - sum(map(len, parts))))
-        except zstd.ZstdError:
-            raise _Corrupt from None
-        if sum(map(len, parts)) > limit:
-            raise _TooLarge
-        if not decoder.eof:
-            raise _Corrupt
-        data = decoder.unused_data
-        if not data:
-            return b"".join(parts)
-    raise _Corrupt
-
-
 _DECODERS: dict[str, Callable[[bytes, int], bytes]] = {
     "gzip": _zlib(_GZIP_WINDOW),
     "x-gzip": _zlib(_GZIP_WINDOW),
     "deflate": _deflate,
     "br": _brotli,
-    "zstd": _zstd,
+    "zstd": _several(zstd.ZstdDecompressor),
 }

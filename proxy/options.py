@@ -148,7 +148,7 @@ def base_url(text: str) -> str:
     if not shaped or parts.query or parts.fragment:
         raise ValueError("a base URL such as https://api.openai.com/v1 is needed")
     if parts.username is not None or parts.password is not None:
-        raise ValueError("credentials belong in the client's headers, not in the URL")
+        raise ValueError("a URL without credentials is needed")
     _ = parts.port  # raises ValueError for a bad one
     return parts.geturl().rstrip("/")
 
@@ -323,6 +323,7 @@ UPSTREAM: tuple[Option, ...] = (
         "sim",
         engine,
         "sim, a scripted agent; local, a small model; chat:URL, chat completions; llamacpp:URL, llama.cpp's server",
+        shown=False,
     ),
     Option("engine-model", "", word, "model name that the engine is asked for, instead of the request's"),
     Option("tool-turns", "5", number, "sim: tool calls after each user message before it answers"),

@@ -27,9 +27,9 @@ def read(*words: str, table: tuple[Option, ...] = PROXY, **environment: str) -> 
     return values("deltawire x", table, parser("deltawire x", "about", table).parse_args(words), environment)
 
 
-def refused(*words: str, **environment: str) -> str:
+def refused(*words: str, table: tuple[Option, ...] = PROXY, **environment: str) -> str:
     with pytest.raises(BadSettingError) as raised:
-        values("deltawire x", PROXY, parser("deltawire x", "about", PROXY).parse_args(words), environment)
+        read(*words, table=table, **environment)
     line = str(raised.value)
     assert line.startswith("deltawire x: ")
     assert "\n" not in line
@@ -114,8 +114,18 @@ def test_errors_name_the_option_or_the_variable_and_quote_the_value() -> None:
     ],
 )
 def test_nothing_that_may_be_secret_is_quoted(words: list[str], environment: dict[str, str]) -> None:
-    line = refused(*words, **environment)
+    line = refused(*words, table=PROXY, **environment)
     assert "hunter2" not in line
+
+
+@pytest.mark.parametrize("url", ["http://user:hunter2@host/v1", "https://host/v1?key=hunter2"])
+def test_the_url_of_an_engine_is_not_quoted(url: str) -> None:
+    given = refused("--engine", f"chat:{url}", table=UPSTREAM)
+    inherited = refused(table=UPSTREAM, DELTAWIRE_ENGINE=f"llamacpp:{url}")
+    assert given.startswith("deltawire x: --engine: a ")
+    assert inherited.startswith("deltawire x: DELTAWIRE_ENGINE: a ")
+    assert given.endswith(" is needed")
+    assert inherited.endswith(" is needed")
 
 
 def test_a_misspelled_option_is_named_and_none_is_abbreviated() -> None:

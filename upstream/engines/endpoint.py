@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import aiohttp
 import orjson
+import structlog
 
 from upstream.engines.failures import broken_off, from_answer, unreachable
 from wire.sse import Parser
@@ -15,6 +16,7 @@ from wire.sse import Parser
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterator
 
+_log = structlog.get_logger("upstream")
 _TIMEOUT = aiohttp.ClientTimeout(total=None, sock_connect=10, sock_read=600)
 _MAX_ERROR = 64 * 1024
 _KEPT = 3.0
@@ -49,9 +51,11 @@ class Endpoint:
             async with aclosing(self._events(path, body)) as events:
                 async for data in events:
                     yield data
-        except (aiohttp.ClientConnectorError, TimeoutError):
+        except (aiohttp.ClientConnectorError, TimeoutError) as error:
+            _log.warning("engine_unreachable", error=type(error).__name__, path=path)
             raise unreachable() from None
-        except (aiohttp.ClientError, OSError):
+        except (aiohttp.ClientError, OSError) as error:
+            _log.warning("engine_broke_off", error=type(error).__name__, path=path)
             raise broken_off() from None
 
     async def call(self, path: str, body: dict[str, Any] | None = None) -> dict[str, Any]:
@@ -71,6 +75,8 @@ class Endpoint:
     async def _events(self, path: str, body: dict[str, Any] | None) -> AsyncGenerator[bytes, None]:
         async with self._request(path, body) as answer:
             if answer.status != _OK:
+                # A client is told less: a key that the endpoint refuses, or a wrong path, is for the operator to see.
+                _log.warning("engine_refused", status=answer.status, path=path)
                 headers = {name.lower(): value for name, value in answer.headers.items()}
                 raise from_answer(answer.status, headers, await answer.content.read(_MAX_ERROR))
             yield b""

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from aiohttp import web
+from structlog.testing import capture_logs
 
 from upstream.engines.endpoint import Endpoint
 from wire.errors import ApiError
@@ -19,6 +20,10 @@ async def _server() -> AsyncIterator[tuple[str, list[web.Request]]]:
 
     async def answer(request: web.Request) -> web.StreamResponse:
         seen.append(request)
+        if request.path.endswith("refused"):
+            return web.json_response({"error": {"message": "sk-1 is no key"}}, status=401)
+        if request.path.endswith("broken") and request.transport is not None:
+            request.transport.abort()
         if request.path.endswith("stream"):
             reply = web.StreamResponse(headers={"content-type": "text/event-stream"})
             await reply.prepare(request)
@@ -79,3 +84,22 @@ async def test_the_key_is_shown_as_bearer() -> None:
 
     assert seen[0].headers["authorization"] == "Bearer sk-1"
     assert "sk-1" not in str(seen[0].url)
+
+
+async def test_the_operator_is_told_why_an_engine_fails_and_nothing_of_its_words() -> None:
+    async with _server() as (url, _):
+        endpoint = Endpoint(url, "sk-1")
+        with capture_logs() as logs:
+            for path, status in (("/refused", 502), ("/broken", 502)):
+                with pytest.raises(ApiError) as failed:
+                    await endpoint.call(path)
+                assert failed.value.status == status
+        await endpoint.close()
+    endpoint = Endpoint(url, "sk-1")
+    with capture_logs() as later, pytest.raises(ApiError):
+        await endpoint.call("/gone")
+    await endpoint.close()
+
+    assert logs[0] == {"event": "engine_refused", "status": 401, "path": "/refused", "log_level": "warning"}
+    assert [line["event"] for line in (*logs[1:], *later)] == ["engine_broke_off", "engine_unreachable"]
+    assert "sk-1" not in str(logs + later)

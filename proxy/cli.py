@@ -34,7 +34,9 @@ from upstream.settings import UpstreamSettings
 from wire.split import Malformed
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
+
+    from proxy.serve import Closer
 
 USAGE = """\
 usage: deltawire COMMAND [OPTIONS]
@@ -93,12 +95,10 @@ def _check_import() -> None:
 
 def _proxy(words: Sequence[str], environment: Mapping[str, str]) -> int:
     prog = "deltawire proxy"
-    options = (*PROXY, LOG_LEVEL)
-    found = values(prog, options, parser(prog, "The sidecar.", options).parse_args(words), environment)
-    logs.configure(found.pop("log_level"))
+    found = _told(prog, "The sidecar.", PROXY, words, environment)
     settings = _proxy_settings(prog, found)
 
-    async def start() -> list[Callable[[], Awaitable[None]]]:
+    async def start() -> list[Closer]:
         running = await proxy.app.start(settings, Tracing.from_environment(environment))
         say(f"deltawire proxy listening on {running.url}", f"deltawire admin listening on {running.admin_url}")
         return [running.close]
@@ -108,12 +108,9 @@ def _proxy(words: Sequence[str], environment: Mapping[str, str]) -> int:
 
 def _upstream(words: Sequence[str], environment: Mapping[str, str]) -> int:
     prog = "deltawire upstream"
-    options = (*UPSTREAM, LOG_LEVEL)
-    found = values(prog, options, parser(prog, "The shipped server.", options).parse_args(words), environment)
-    logs.configure(found.pop("log_level"))
-    settings = _upstream_settings(found, environment)
+    settings = _upstream_settings(_told(prog, "The shipped server.", UPSTREAM, words, environment), environment)
 
-    async def start() -> list[Callable[[], Awaitable[None]]]:
+    async def start() -> list[Closer]:
         running = await upstream.app.start(settings)
         say(f"deltawire upstream listening on {running.url}")
         return [running.close]
@@ -123,15 +120,12 @@ def _upstream(words: Sequence[str], environment: Mapping[str, str]) -> int:
 
 def _up(words: Sequence[str], environment: Mapping[str, str]) -> int:
     prog = "deltawire up"
-    options = (*_UP, LOG_LEVEL)
-    given = parser(prog, "The sidecar and the shipped server.", options).parse_args(words)
-    found = values(prog, options, given, environment)
-    logs.configure(found.pop("log_level"))
+    found = _told(prog, "The sidecar and the shipped server.", _UP, words, environment)
     server = {option.field: found[option.field] for option in UPSTREAM if option.name != "listen"}
     server_settings = _upstream_settings(server | {"listen": found["upstream_listen"]}, environment)
     sidecar = {option.field: found[option.field] for option in PROXY if option.name not in {"listen", "upstream"}}
 
-    async def start() -> list[Callable[[], Awaitable[None]]]:
+    async def start() -> list[Closer]:
         served = await upstream.app.start(server_settings)
         try:
             settings = _proxy_settings(
@@ -150,6 +144,16 @@ def _up(words: Sequence[str], environment: Mapping[str, str]) -> int:
         return [running.close, served.close]
 
     return serve(prog, start)
+
+
+def _told(
+    prog: str, about: str, options: Sequence[Option], words: Sequence[str], environment: Mapping[str, str]
+) -> dict[str, Any]:
+    """What a command that serves was told; from then on it logs as it was told to."""
+    options = (*options, LOG_LEVEL)
+    found = values(prog, options, parser(prog, about, options).parse_args(words), environment)
+    logs.configure(found.pop("log_level"))
+    return found
 
 
 def _proxy_settings(prog: str, found: dict[str, Any]) -> ProxySettings:

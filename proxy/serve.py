@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import signal
-from typing import TYPE_CHECKING
+from collections.abc import Awaitable, Callable
+from typing import TypeAlias
 
 from proxy.options import BadSettingError
 
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
-
+Closer: TypeAlias = Callable[[], Awaitable[None]]
+"""Ends what a command has started."""
 _ONE_PRESS = 0.5
 """Seconds in which interrupts count as one: wrappers pass on what the terminal sent already."""
 
 
-def serve(prog: str, start: Callable[[], Awaitable[list[Callable[[], Awaitable[None]]]]]) -> int:
+def serve(prog: str, start: Callable[[], Awaitable[list[Closer]]]) -> int:
     """Start, wait for SIGTERM or SIGINT, and close in the order that `start` returned."""
 
     async def run() -> None:

@@ -1,4 +1,7 @@
-"""The command line, and the composition root: it alone may import both sides."""
+"""The command line, and the composition root: it alone may import both sides.
+
+The server is imported by the commands that need it: a sidecar alone does not carry it in memory.
+"""
 
 from __future__ import annotations
 
@@ -10,21 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import proxy
 import proxy.app
-import upstream.app
-import upstream.engines.weights
-import upstream.keys
 from proxy.explain import explain
-from proxy.options import (
-    ENGINE_KEY,
-    LOG_LEVEL,
-    PROXY,
-    UPSTREAM,
-    BadSettingError,
-    Option,
-    address,
-    parser,
-    values,
-)
+from proxy.options import ENGINE_KEY, LOG_LEVEL, PROXY, UPSTREAM, BadSettingError, Option, address, parser, values
 from proxy.serve import serve
 from proxy.settings import ProxySettings
 from proxy.streams import complete, say
@@ -107,6 +97,8 @@ def _proxy(words: Sequence[str], environment: Mapping[str, str]) -> int:
 
 
 def _upstream(words: Sequence[str], environment: Mapping[str, str]) -> int:
+    import upstream.app  # noqa: PLC0415 - see above
+
     prog = "deltawire upstream"
     settings = _upstream_settings(_told(prog, "The shipped server.", UPSTREAM, words, environment), environment)
 
@@ -119,6 +111,8 @@ def _upstream(words: Sequence[str], environment: Mapping[str, str]) -> int:
 
 
 def _up(words: Sequence[str], environment: Mapping[str, str]) -> int:
+    import upstream.app  # noqa: PLC0415 - see above
+
     prog = "deltawire up"
     found = _told(prog, "The sidecar and the shipped server.", _UP, words, environment)
     server = {option.field: found[option.field] for option in UPSTREAM if option.name != "listen"}
@@ -180,6 +174,8 @@ def _renamed(found: dict[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
 
 
 def _key(words: Sequence[str], _: Mapping[str, str]) -> int:
+    import upstream.keys  # noqa: PLC0415 - see above
+
     made = parser("deltawire key", "Makes an API key: shown once, with the entry for the server's --keys file.", ())
     made.add_argument("name", metavar="NAME", help="whose key it is; unique in the file")
     made.add_argument("--json", action="store_true", help="print the entry as JSON instead of TOML")
@@ -189,6 +185,8 @@ def _key(words: Sequence[str], _: Mapping[str, str]) -> int:
 
 
 def _model(words: Sequence[str], environment: Mapping[str, str]) -> int:
+    import upstream.engines.weights  # noqa: PLC0415 - see above
+
     made = parser(
         "deltawire model", "Downloads the weights of the engine local (93 MB) into the cache folder, once.", ()
     )

@@ -98,6 +98,15 @@ def test_the_module_is_the_command() -> None:
     assert (done.returncode, done.stdout, done.stderr) == (0, cli.USAGE, "")
 
 
+def test_a_sidecar_does_not_load_the_server_nor_what_only_some_settings_need() -> None:
+    code = """
+import sys, proxy.cli
+print(sorted({*sys.modules} & {"upstream.app", "upstream.http_api", "upstream.keys", "bench", "redis", "cryptography"}))
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=SECONDS)
+    assert done.stdout.strip() == "[]"
+
+
 # Bad settings
 
 

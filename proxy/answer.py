@@ -27,10 +27,9 @@ from wire.events import (
     TERMINAL,
     Event,
     peek,
-    response_head,
     restore_previous_id,
 )
-from wire.split import Malformed, elements, members, splice
+from wire.split import Malformed, elements, splice
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -74,6 +73,7 @@ class Answer:
         self.next_sequence = 0
         self._shown_previous = shown_previous
         self._response = b""
+        self._members: dict[str, bytes] = {}
         self._done: dict[int, bytes] = {}
 
     @property
@@ -119,19 +119,18 @@ class Answer:
     def _response_event(self, frame: bytes, event: Event) -> bytes:
         if self.phase is not Phase.SILENT and event.type == "response.created":
             raise OutOfOrder("a second beginning")
-        raw = bytes(event.response)
-        if raw in {b"", NULL}:
+        if bytes(event.response) in {b"", NULL}:
             if event.type in TERMINAL:
                 raise OutOfOrder("an end without a response")
             return frame
-        named = response_head(event).id
+        shown = restore_previous_id(frame, self._shown_previous)
+        named = _name(shown.members.get("id", b'""'))
         if self.response_id and named and named != self.response_id:
             raise OutOfOrder("the id of another response")
         self.response_id = self.response_id or named
-        shown = restore_previous_id(frame, self._shown_previous)
         if event.type in TERMINAL or event.type in HANDSHAKE:
-            self._response = raw if shown is frame else members(shown)["response"]
-        return shown
+            self._response, self._members = shown.response, shown.members
+        return shown.frame
 
     def _advance(self, event: Event) -> None:
         if event.type in TERMINAL:
@@ -146,31 +145,29 @@ class Answer:
 
     def response(self) -> bytes:
         """The last response object seen, its output put together from its items where the upstream left it out."""
-        found = members(self._response)
-        output = self._output(found)
-        if len(self._done) > len(output):
-            found["output"] = b"[%b]" % b",".join(self._items())
-            return splice(found.items())
+        if len(self._done) > len(self._output()):
+            return splice((self._members | {"output": self._joined()}).items())
         return self._response
 
     def failed_event(self, message: str) -> bytes | None:
         """A `response.failed` for an answer that broke off, made of the last response object; `None` without one."""
         if not self._response:
             return None
-        found = members(self._response)
-        found["status"] = b'"failed"'
-        found["error"] = msgspec.json.encode({"code": "server_error", "message": message})
-        found["output"] = b"[%b]" % b",".join(self._items())
+        failed = {
+            "status": b'"failed"',
+            "error": msgspec.json.encode({"code": "server_error", "message": message}),
+            "output": self._joined(),
+        }
         event = {
             "type": b'"response.failed"',
             "sequence_number": msgspec.json.encode(self.next_sequence),
-            "response": splice(found.items()),
+            "response": splice((self._members | failed).items()),
         }
         return splice(event.items())
 
     def usage(self) -> tuple[int | None, int | None, int | None]:
         """Input, output and cached input tokens of the terminal response, as far as it says."""
-        raw = members(self._response).get("usage", b"") if self._response else b""
+        raw = self._members.get("usage", b"")
         if not raw.startswith(b"{"):
             return None, None, None
         try:
@@ -187,8 +184,7 @@ class Answer:
         A client that streamed has the item from its own event, any other from the terminal response: that form first.
         Where the two orders tell of different items, no item has a second form.
         """
-        output = self._output(members(self._response)) if self._response else []
-        items = self._items()
+        output, items = self._output(), self._items()
         if len(items) != len(output):
             return [(raw,) for raw in (items if len(items) > len(output) else output)]
         first, second = (items, output) if streamed else (output, items)
@@ -199,10 +195,19 @@ class Answer:
     def _items(self) -> list[bytes]:
         return [raw for _, raw in sorted(self._done.items())]
 
-    @staticmethod
-    def _output(response: dict[str, bytes]) -> list[bytes]:
-        raw = response.get("output", b"")
+    def _joined(self) -> bytes:
+        return b"[%b]" % b",".join(self._items())
+
+    def _output(self) -> list[bytes]:
+        raw = self._members.get("output", b"")
         return elements(raw) if raw.startswith(b"[") else []
+
+
+def _name(raw: bytes) -> str:
+    try:
+        return msgspec.json.decode(raw, type=str)
+    except msgspec.DecodeError:
+        raise Malformed("a name that is no text") from None
 
 
 def _count(value: object) -> int | None:

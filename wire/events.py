@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import msgspec
 
 from wire.split import Malformed, members, splice
@@ -59,18 +61,29 @@ def response_head(event: Event) -> ResponseHead:
         raise Malformed("not a response object") from None
 
 
-def restore_previous_id(frame: bytes, shown: bytes) -> bytes:
-    """The frame with `response.previous_response_id` as the client sent it (`shown`, raw JSON).
+class Shown(NamedTuple):
+    """A frame as the client shall see it, its response in there as raw JSON, and that one's members.
 
-    Everything else keeps its bytes, but for white space between top-level members.
+    The latter two are empty when the frame has no response.
+    """
+
+    frame: bytes
+    response: bytes
+    members: dict[str, bytes]
+
+
+def restore_previous_id(frame: bytes, shown: bytes) -> Shown:
+    """The frame with `response.previous_response_id` as the client sent it (`shown`, raw JSON), taken apart.
+
+    Everything else keeps its bytes, but for white space between top-level members. Raises `Malformed`.
     """
     outer = members(frame)
     raw = outer.get("response")
     if raw is None or raw == NULL:
-        return frame
+        return Shown(frame, b"", {})
     inner = members(raw)
     if inner.get("previous_response_id", shown) == shown:
-        return frame
+        return Shown(frame, raw, inner)
     inner["previous_response_id"] = shown
-    outer["response"] = splice(inner.items())
-    return splice(outer.items())
+    outer["response"] = raw = splice(inner.items())
+    return Shown(splice(outer.items()), raw, inner)

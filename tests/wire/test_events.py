@@ -72,11 +72,13 @@ def test_the_previous_id_becomes_what_the_client_sent_and_all_else_keeps_its_byt
         b'{"type":"response.created","response":{"id":"resp_1", "temperature":1.00,"previous_response_id":"resp_0",'
         b'"metadata":{"previous_response_id":"resp_0"},"text":"\\u00e9 \xc3\xa9"},"sequence_number":0}'
     )
-    assert restore_previous_id(raw, NULL) == (
+    shown = restore_previous_id(raw, NULL)
+    assert shown.frame == (
         b'{"type":"response.created","response":{"id":"resp_1","temperature":1.00,"previous_response_id":null,'
         b'"metadata":{"previous_response_id":"resp_0"},"text":"\\u00e9 \xc3\xa9"},"sequence_number":0}'
     )
-    assert b'"previous_response_id":"resp_own"' in restore_previous_id(raw, b'"resp_own"')
+    assert (shown.response, shown.members) == (members(shown.frame)["response"], members(shown.response))
+    assert b'"previous_response_id":"resp_own"' in restore_previous_id(raw, b'"resp_own"').frame
 
 
 @pytest.mark.parametrize(
@@ -89,7 +91,10 @@ def test_the_previous_id_becomes_what_the_client_sent_and_all_else_keeps_its_byt
     ],
 )
 def test_a_frame_that_needs_no_change_is_the_very_same(raw: bytes) -> None:
-    assert restore_previous_id(raw, NULL) is raw
+    shown = restore_previous_id(raw, NULL)
+    assert shown.frame is raw
+    response = members(raw).get("response", NULL)
+    assert (shown.response, shown.members) == ((b"", {}) if response == NULL else (response, members(response)))
 
 
 @pytest.mark.parametrize(
@@ -117,13 +122,14 @@ def test_nothing_but_the_previous_id_ever_changes(
     response: dict[str, Any], rest: dict[str, Any], shown: bytes, indent: int | None
 ) -> None:
     raw = json.dumps(rest | {"response": response}, indent=indent).encode()
-    restored = restore_previous_id(raw, shown)
+    restored, inner, inner_after = restore_previous_id(raw, shown)
     expected = response | ({"previous_response_id": json.loads(shown)} if "previous_response_id" in response else {})
     assert json.loads(restored) == rest | {"response": expected}
     before, after = members(raw), members(restored)
     assert list(before) == list(after)
     assert all(before[name] == after[name] for name in before if name != "response")
-    inner_before, inner_after = members(before["response"]), members(after["response"])
+    assert (inner, inner_after) == (after["response"], members(after["response"]))
+    inner_before = members(before["response"])
     assert list(inner_before) == list(inner_after)
     assert all(inner_before[name] == inner_after[name] for name in inner_before if name != "previous_response_id")
 

@@ -183,7 +183,7 @@ class Sidecar:
         try:
             if self.draining:
                 return await client.shutting_down()
-            return await turn.serve(self._services, request, client, record)
+            return await turn.serve(self._services, request, client, record, self._tracing.headers(span))
         except asyncio.CancelledError:
             record.client_gone = True
             raise

@@ -14,7 +14,7 @@ from proxy.headers import through
 from wire.errors import server_error
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterable
+    from collections.abc import AsyncIterable, Mapping
 
     from proxy.client import ClientSide
     from telemetry.turn import TurnRecord
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 UNTYPED = web.RequestKey("untyped", bool)
 """Set on a request whose answer from the upstream names no type."""
 _BODILESS = frozenset({"GET", "HEAD", "DELETE", "OPTIONS", "TRACE"})
+_TRACE = {"traceparent", "tracestate"}
 _NO_AUTO = ("user-agent", "accept", "accept-encoding", "content-type")
 
 
@@ -56,7 +57,7 @@ class PassThrough:
     async def forward(self, request: web.Request, client: ClientSide, record: TurnRecord) -> web.StreamResponse:
         """Everything that is not a turn: the body goes on as it comes in."""
         body = None if request.method in _BODILESS and not request.body_exists else request.content
-        return await self._exchange(request, client, record, body, marked=False)
+        return await self._exchange(request, client, record, body, {}, marked=False)
 
     async def turn(
         self,
@@ -64,10 +65,14 @@ class PassThrough:
         client: ClientSide,
         record: TurnRecord,
         raw: bytes,
+        trace: Mapping[str, str],
     ) -> web.StreamResponse:
-        """A turn whose body, still in its Content-Encoding, has been read already."""
+        """A turn whose body, still in its Content-Encoding, has been read already.
+
+        `trace` are the headers of its span, which stands between the client's and the upstream's own.
+        """
         record.upstream_bytes += len(raw)
-        return await self._exchange(request, client, record, raw, marked=True)
+        return await self._exchange(request, client, record, raw, trace, marked=True)
 
     async def _exchange(
         self,
@@ -75,11 +80,14 @@ class PassThrough:
         client: ClientSide,
         record: TurnRecord,
         body: bytes | AsyncIterable[bytes] | None,
+        trace: Mapping[str, str],
         *,
         marked: bool,
     ) -> web.StreamResponse:
         # `Expect` was answered when the body was first asked for.
-        headers = [(name, value) for name, value in through(request.headers.items()) if name.lower() != "expect"]
+        left_out = {"expect"} | (_TRACE if trace else set())
+        headers = [(name, value) for name, value in through(request.headers.items()) if name.lower() not in left_out]
+        headers.extend(trace.items())
         if request.content_length is not None and body is not None:
             headers.append(("content-length", str(request.content_length)))
         try:

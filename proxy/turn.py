@@ -16,6 +16,8 @@ from wire.exact import Inexact
 from wire.split import Malformed
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from aiohttp import web
 
     from proxy.client import ClientSide
@@ -28,8 +30,9 @@ async def serve(
     request: web.Request,
     client: ClientSide,
     record: TurnRecord,
+    trace: Mapping[str, str],
 ) -> web.StreamResponse:
-    """Answer one `POST /responses`."""
+    """Answer one `POST /responses`. `trace`: headers that name its span to the upstream, where they can be sent."""
     limit = services.settings.max_body
     try:
         raw = await bodies.read(request.content.iter_any(), request.content_length, limit)
@@ -58,7 +61,7 @@ async def serve(
                 reason = error.reason
     record.transport = "http"
     record.reason = record.reason or reason
-    return await services.http.turn(request, client, record, raw)
+    return await services.http.turn(request, client, record, raw, trace)
 
 
 async def _planned(

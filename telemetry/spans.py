@@ -10,7 +10,7 @@ from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExport
 from opentelemetry.sdk.resources import SERVICE_NAME, SERVICE_VERSION, Resource
 from opentelemetry.sdk.trace import SpanProcessor, TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor, SimpleSpanProcessor, SpanExporter
-from opentelemetry.trace import Span, SpanKind, Status, StatusCode, use_span
+from opentelemetry.trace import Span, SpanKind, Status, StatusCode, set_span_in_context, use_span
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 from opentelemetry.util.types import AttributeValue
 
@@ -88,13 +88,12 @@ class SpanTracing(Tracing):
         # Exceptions carry text that a span must not: the record says what failed.
         return use_span(handle, end_on_exit=False, record_exception=False, set_status_on_exception=False)
 
-    def traceparent(self, handle: Span | None) -> str | None:
-        """The span itself as the parent of what the upstream does."""
-        return _header(handle, "traceparent")
-
-    def tracestate(self, handle: Span | None) -> str | None:
-        """What the client sent, as far as it was valid."""
-        return _header(handle, "tracestate")
+    def headers(self, handle: Span | None) -> dict[str, str]:
+        """The span itself as the parent of what the upstream does, and the client's trace state if it was valid."""
+        carrier: dict[str, str] = {}
+        if handle is not None:
+            _W3C.inject(carrier, context=set_span_in_context(handle, Context()))
+        return carrier
 
     def shutdown(self, timeout: float) -> bool:
         """Waits for the exporter on a thread that is left behind after `timeout` seconds."""
@@ -103,15 +102,6 @@ class SpanTracing(Tracing):
         worker.start()
         worker.join(timeout)
         return not worker.is_alive()
-
-
-def _header(handle: Span | None, name: str) -> str | None:
-    if handle is None:
-        return None
-    carrier: dict[str, str] = {}
-    with use_span(handle, record_exception=False, set_status_on_exception=False):
-        _W3C.inject(carrier)
-    return carrier.get(name)
 
 
 def _is_error(record: TurnRecord) -> bool:

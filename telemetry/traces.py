@@ -56,15 +56,10 @@ class Tracing:
         del handle
         return nullcontext()
 
-    def traceparent(self, handle: "Span | None") -> str | None:
-        """The `traceparent` to send upstream; `None`: send the client's own, unchanged."""
+    def headers(self, handle: "Span | None") -> dict[str, str]:
+        """`traceparent`, and `tracestate` if any, to send upstream in place of the client's; none: send those."""
         del handle
-        return None
-
-    def tracestate(self, handle: "Span | None") -> str | None:
-        """The `tracestate` to send beside `traceparent`; `None` beside a value of that one: send none."""
-        del handle
-        return None
+        return {}
 
     def shutdown(self, timeout: float) -> bool:
         """Send what is left, blocking at most `timeout` seconds; true when all went through in that time."""

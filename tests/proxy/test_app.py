@@ -183,6 +183,19 @@ async def test_a_turn_is_a_span_below_the_clients_own() -> None:
     assert span.parent is not None
 
 
+@pytest.mark.parametrize("traced", [True, False])
+async def test_a_turn_by_http_names_its_span_to_the_upstream_or_lets_the_clients_trace_through(*, traced: bool) -> None:
+    exporter = InMemorySpanExporter()
+    trace, state = "0af7651916cd43dd8448eb211c80319c", "vendor=1"
+    sent = f"00-{trace}-b7ad6b7169203331-01"
+    async with rigged(transport="http", tracing=Tracing.to_exporter(exporter) if traced else None) as rig:
+        await Talk(rig).say("a", Traceparent=sent, tracestate=state)
+        heard = rig.up.turns[0].headers
+    spans = [f"00-{trace}-{span.context.span_id:016x}-01" for span in exporter.get_finished_spans()]
+    assert (heard["traceparent"], heard["tracestate"]) == ((*spans, sent)[0], state)
+    assert len(spans) == traced
+
+
 @pytest.mark.parametrize("stream", [True, False])
 async def test_closing_lets_running_turns_end_and_takes_no_new_ones(*, stream: bool) -> None:
     gate = asyncio.Event()

@@ -19,6 +19,8 @@ from wire.extensions import ENVELOPE, FEATURES_HEADER, features
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from multidict import CIMultiDictProxy
+
     from proxy.settings import ProxySettings
     from proxy.tasks import Tasks
     from state.heads import Head
@@ -33,9 +35,10 @@ AGE_JITTER = 0.1
 """Part of a link's age by which it may retire earlier."""
 VERIFY_LIMIT = 5.0
 """Seconds that a link gets to answer the ping that precedes its use."""
+MAX_MESSAGE = 256 * 1024 * 1024
+"""Bytes of a message from the upstream or a client's WebSocket; a larger one ends the connection."""
 _WINDOW_BITS = 15
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
-_MAX_MESSAGE = 256 * 1024 * 1024
 
 
 class NoLinkError(Exception):
@@ -46,9 +49,15 @@ class NoLinkError(Exception):
         self.reason = reason
 
 
-def websocket_url(upstream: str) -> str:
-    """The WebSocket URL of a base URL: `https` to `wss`, `http` to `ws`, path and `/responses`."""
-    return "ws" + upstream.removeprefix("http").rstrip("/") + "/responses"
+def websocket_url(upstream: str, query: str = "") -> str:
+    """The WebSocket URL of a base URL: `https` to `wss`, `http` to `ws`, path and `/responses`, the query as it is."""
+    url = "ws" + upstream.removeprefix("http").rstrip("/") + "/responses"
+    return f"{url}?{query}" if query else url
+
+
+def handshake_headers(socket: aiohttp.ClientWebSocketResponse[bool]) -> CIMultiDictProxy[str]:
+    """Headers of the 101 answer, which aiohttp keeps on the response that the socket was made from."""
+    return socket._response.headers  # noqa: SLF001 - there is no public way to it
 
 
 async def unredirected(request: aiohttp.ClientRequest, handler: aiohttp.ClientHandlerType) -> aiohttp.ClientResponse:
@@ -81,7 +90,6 @@ class Links:
         self.trust = Trust()
         self._none_until: dict[str, float] = {}
         self._closing = False
-        self._url = websocket_url(settings.upstream)
 
     def has_websocket(self, query: str) -> bool:
         """Whether the upstream is not known to be without WebSocket mode under this query."""
@@ -161,14 +169,14 @@ class Links:
     async def _open(self, slot: Slot, headers: Mapping[str, str], query: str) -> Link:
         async with asyncio.timeout(self._settings.dial_timeout):
             socket = await self._session.ws_connect(
-                URL(f"{self._url}?{query}" if query else self._url, encoded=True),
+                URL(websocket_url(self._settings.upstream, query), encoded=True),
                 headers=headers,
                 autoping=False,
                 compress=_WINDOW_BITS if self._settings.link_compression == "on" else 0,
-                max_msg_size=_MAX_MESSAGE,
+                max_msg_size=MAX_MESSAGE,
                 decode_text=False,
             )
-        offered = features(_handshake_header(socket, FEATURES_HEADER))
+        offered = features(handshake_headers(socket).get(FEATURES_HEADER))
         if offered:
             self.dialect = dialect.DELTAWIRE
         elif self.dialect is dialect.DELTAWIRE:
@@ -220,8 +228,3 @@ class Links:
         for link in links:
             link.end("drain")
         await asyncio.gather(*(link.close(GOING_AWAY) for link in links))
-
-
-def _handshake_header(socket: aiohttp.ClientWebSocketResponse[bool], name: str) -> str | None:
-    """A header of the 101 answer, which aiohttp keeps on the response that the socket was made from."""
-    return socket._response.headers.get(name)  # noqa: SLF001 - there is no public way to it

@@ -11,7 +11,7 @@ from aiohttp import WSMsgType, web
 from yarl import URL
 
 from proxy.headers import through
-from proxy.links import NO_WEBSOCKET, Links, websocket_url
+from proxy.links import MAX_MESSAGE, NO_WEBSOCKET, Links, handshake_headers, websocket_url
 from wire.errors import invalid_request, server_error
 from wire.events import TERMINAL, peek
 from wire.split import Malformed
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
 _UPGRADE_REQUIRED = 426
 _ERROR = 400
-_MAX_MESSAGE = 256 * 1024 * 1024
 _CLOSE_INTERNAL = 1011
 _PER_CONNECTION = "sec-websocket-"
 _Note = Callable[[str], None]
@@ -54,7 +53,6 @@ async def carry(
         return await _no_websocket(client)
     if not web.WebSocketResponse().can_prepare(request):
         return await client.error(invalid_request("This is no WebSocket handshake."))
-    url = URL(websocket_url(upstream) + (f"?{query}" if query else ""), encoded=True)
     headers = [
         (name, value)
         for name, value in through(request.headers.items())
@@ -63,7 +61,12 @@ async def carry(
     offered = [part.strip() for part in request.headers.get("sec-websocket-protocol", "").split(",") if part.strip()]
     try:
         far = await session.ws_connect(
-            url, headers=headers, protocols=offered, autoping=False, autoclose=False, max_msg_size=_MAX_MESSAGE
+            URL(websocket_url(upstream, query), encoded=True),
+            headers=headers,
+            protocols=offered,
+            autoping=False,
+            autoclose=False,
+            max_msg_size=MAX_MESSAGE,
         )
     except aiohttp.WSServerHandshakeError as error:
         links.refused(error.status, query)
@@ -96,12 +99,11 @@ async def _carried(
     near = web.WebSocketResponse(
         autoping=False,
         autoclose=False,
-        max_msg_size=_MAX_MESSAGE,
+        max_msg_size=MAX_MESSAGE,
         protocols=[far.protocol] if far.protocol else (),
         compress=False,
     )
-    answered = far._response.headers  # noqa: SLF001 - there is no public way to the 101 answer
-    for name, value in through(answered.items()):
+    for name, value in through(handshake_headers(far).items()):
         if not name.lower().startswith(_PER_CONNECTION):
             near.headers.add(name, value)
     end = _End(aiohttp.WSCloseCode.GOING_AWAY)

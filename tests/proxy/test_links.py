@@ -34,6 +34,7 @@ DELTA = ("delta", None)
 )
 def test_the_url_of_links_is_made_of_the_base_url(upstream: str, url: str) -> None:
     assert websocket_url(upstream) == url
+    assert websocket_url(upstream, "api-version=a%2Fb") == f"{url}?api-version=a%2Fb"
 
 
 async def test_after_the_first_turn_one_link_is_warm_and_no_more() -> None:

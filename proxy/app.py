@@ -166,7 +166,6 @@ class Sidecar:
                 return await upgrade.carry(
                     request,
                     client,
-                    record,
                     session=self._sockets,
                     links=services.links,
                     upstream=upstream,

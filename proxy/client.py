@@ -83,6 +83,13 @@ class ClientSide:
         self._record.error = "shutting_down"
         return await self.error(server_error("The sidecar is shutting down.", status=503, code="shutting_down"))
 
+    async def unreachable(self) -> web.StreamResponse:
+        """Answer that the upstream cannot be reached."""
+        self._record.error = "upstream_unreachable"
+        return await self.error(
+            server_error("The upstream cannot be reached.", status=502, code="upstream_unreachable"),
+        )
+
     async def _whole(self, status: int, body: bytes, headers: dict[str, str]) -> web.StreamResponse:
         self._record.status = status
         response = web.Response(status=status, body=body, content_type=_JSON, headers=headers | self.marks())

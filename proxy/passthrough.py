@@ -11,7 +11,6 @@ from aiohttp.http import SERVER_SOFTWARE
 from yarl import URL
 
 from proxy.headers import through
-from wire.errors import server_error
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterable, Mapping
@@ -100,10 +99,7 @@ class PassThrough:
                 skip_auto_headers=_NO_AUTO,
             )
         except (aiohttp.ClientError, OSError, TimeoutError):
-            record.error = "upstream_unreachable"
-            return await client.error(
-                server_error("The upstream cannot be reached.", status=502, code="upstream_unreachable"),
-            )
+            return await client.unreachable()
         async with upstream:
             return await self._answer(request, client, record, upstream, marked=marked)
 

@@ -18,7 +18,6 @@ from wire.split import Malformed
 
 if TYPE_CHECKING:
     from proxy.client import ClientSide
-    from telemetry.turn import TurnRecord
 
 _UPGRADE_REQUIRED = 426
 _ERROR = 400
@@ -36,7 +35,6 @@ class _End(NamedTuple):
 async def carry(
     request: web.Request,
     client: ClientSide,
-    record: TurnRecord,
     *,
     session: aiohttp.ClientSession,
     links: Links,
@@ -77,10 +75,7 @@ async def carry(
         answer.headers = {name: value for name, value in (error.headers or {}).items() if name.lower() == "retry-after"}
         return await client.error(answer)
     except (aiohttp.ClientError, OSError, TimeoutError):
-        record.error = "upstream_unreachable"
-        return await client.error(
-            server_error("The upstream cannot be reached.", status=502, code="upstream_unreachable"),
-        )
+        return await client.unreachable()
     return await _carried(request, far, leaving, ending)
 
 

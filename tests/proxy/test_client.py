@@ -86,6 +86,19 @@ async def test_an_error_has_its_status_its_body_and_the_headers_that_it_carried(
     assert not {"x-bad", "b"} & {name.lower() for name in got.headers}
 
 
+async def test_what_stands_in_the_way_of_any_answer_is_told_and_recorded_in_one_word() -> None:
+    async def unreachable(client: ClientSide, _: TurnRecord) -> web.StreamResponse:
+        return await client.unreachable()
+
+    async def shutting_down(client: ClientSide, _: TurnRecord) -> web.StreamResponse:
+        return await client.shutting_down()
+
+    for answer, status, code in ((unreachable, 502, "upstream_unreachable"), (shutting_down, 503, "shutting_down")):
+        got, body, record = await answered(answer)
+        assert (got.status, record.status) == (status, status)
+        assert (json.loads(body)["error"]["code"], got.headers["x-deltawire-error"], record.error) == (code,) * 3
+
+
 async def test_the_marks_of_a_stream_are_those_of_the_moment_at_which_it_opens() -> None:
     async def answer(client: ClientSide, record: TurnRecord) -> web.StreamResponse:
         record.transport = "full"

@@ -12,7 +12,7 @@ from yarl import URL
 
 from proxy.headers import through
 from proxy.links import MAX_MESSAGE, NO_WEBSOCKET, Links, handshake_headers, websocket_url
-from wire.errors import invalid_request, server_error
+from wire.errors import CLIENT_ERROR, bare, invalid_request
 from wire.events import TERMINAL, peek
 from wire.split import Malformed
 
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from proxy.client import ClientSide
 
 _UPGRADE_REQUIRED = 426
-_ERROR = 400
 _CLOSE_INTERNAL = 1011
 _PER_CONNECTION = "sec-websocket-"
 _Note = Callable[[str], None]
@@ -68,12 +67,11 @@ async def carry(
         )
     except aiohttp.WSServerHandshakeError as error:
         links.refused(error.status, query)
-        if error.status in NO_WEBSOCKET or error.status < _ERROR:  # a page, say: no WebSocket mode either
+        if error.status in NO_WEBSOCKET or error.status < CLIENT_ERROR:  # a page, say: no WebSocket mode either
             return await _no_websocket(client)
-        answer = server_error(f"The upstream refused the upgrade with status {error.status}.", status=error.status)
-        answer.type = "invalid_request_error" if error.status < 500 else "server_error"  # noqa: PLR2004 - HTTP's border
-        answer.headers = {name: value for name, value in (error.headers or {}).items() if name.lower() == "retry-after"}
-        return await client.error(answer)
+        kept = {low: value for name, value in (error.headers or {}).items() if (low := name.lower()) == "retry-after"}
+        message = f"The upstream refused the upgrade with status {error.status}."
+        return await client.error(bare(error.status, message, kept))
     except (aiohttp.ClientError, OSError, TimeoutError):
         return await client.unreachable()
     return await _carried(request, far, leaving, ending)

@@ -17,10 +17,9 @@ from opentelemetry.util.types import AttributeValue
 from telemetry import semconv
 from telemetry.traces import Tracing
 from telemetry.turn import TurnRecord, cut
+from wire.errors import CLIENT_ERROR, SERVER_ERROR
 
 _W3C: Final = TraceContextTextMapPropagator()
-_FIRST_CLIENT_ERROR: Final = 400
-_FIRST_SERVER_ERROR: Final = 500
 _OWN_FIELDS: Final = (
     "request_id", "transport", "reason", "envelope_changed", "tenant", "link", "items_total", "items_covered",
     "items_sent", "client_bytes", "upstream_bytes", "overhead_s", "first_event_s", "events", "client_gone",
@@ -106,13 +105,13 @@ class SpanTracing(Tracing):
 
 def _is_error(record: TurnRecord) -> bool:
     # By the HTTP conventions a 4xx is the client's error and leaves a server's span unset.
-    if _FIRST_CLIENT_ERROR <= record.status < _FIRST_SERVER_ERROR:
+    if CLIENT_ERROR <= record.status < SERVER_ERROR:
         return False
     return record.failed or bool(record.upstream_error)
 
 
 def _attributes(record: TurnRecord) -> dict[str, AttributeValue]:
-    status = str(record.status) if record.status >= _FIRST_CLIENT_ERROR else ""
+    status = str(record.status) if record.status >= CLIENT_ERROR else ""
     given: dict[str, AttributeValue | None] = {
         semconv.GEN_AI_REQUEST_MODEL: record.model or None,
         semconv.GEN_AI_REQUEST_STREAM: record.stream,

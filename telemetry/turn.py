@@ -3,6 +3,8 @@
 from dataclasses import dataclass, fields
 from typing import Final
 
+from wire.errors import SERVER_ERROR
+
 MAX_TEXT: Final = 128
 """Characters kept of any text field: some come from outside (model, request id, the upstream's codes)."""
 
@@ -54,7 +56,7 @@ class TurnRecord:
     @property
     def failed(self) -> bool:
         """True when the sidecar or the upstream could not serve the turn; a client's own mistake is no failure."""
-        return bool(self.error) or self.status >= 500  # noqa: PLR2004 (the first server error)
+        return bool(self.error) or self.status >= SERVER_ERROR
 
     def as_dict(self) -> dict[str, object]:
         """All fields in order, ready for JSON: text cut to `MAX_TEXT`, durations to microseconds."""

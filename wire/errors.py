@@ -13,7 +13,9 @@ from typing import Any
 import msgspec
 
 _JSON = msgspec.json.Encoder()
-_MIN_ERROR_STATUS = 400
+CLIENT_ERROR = 400
+SERVER_ERROR = 500
+"""The first statuses that blame the client and the server (RFC 9110, 15)."""
 _MAX_ERROR_STATUS = 599
 _WAITING = frozenset({429, 503})
 _MAX_WAIT = 10**9
@@ -125,7 +127,7 @@ def from_frame(frame: dict[str, Any]) -> ApiError:
     return ApiError(
         status=status,
         message=message or "The upstream reported an error without a message.",
-        type=kind or ("server_error" if status >= 500 else "invalid_request_error"),  # noqa: PLR2004 - HTTP's own border
+        type=kind or _type_of(status),
         code=code,
         param=_text(error.get("param")),
         headers=headers,
@@ -140,7 +142,7 @@ def is_previous_not_found(error: ApiError) -> bool:
     """
     if error.code == PREVIOUS_NOT_FOUND:
         return True
-    if not _MIN_ERROR_STATUS <= error.status < 500:  # noqa: PLR2004 - HTTP's own border
+    if not CLIENT_ERROR <= error.status < SERVER_ERROR:
         return False
     if error.param == "previous_response_id":
         return True
@@ -201,13 +203,22 @@ def server_error(message: str, *, status: int = 500, code: str | None = None) ->
     return ApiError(status=status, message=message, type="server_error", code=code)
 
 
+def bare(status: int, message: str, headers: dict[str, str]) -> ApiError:
+    """An error of which nothing is known but an HTTP status, and headers (names in lower case) to pass on."""
+    return ApiError(status, message, _type_of(status), headers=headers)
+
+
+def _type_of(status: int) -> str:
+    return "server_error" if status >= SERVER_ERROR else "invalid_request_error"
+
+
 def _text(value: object) -> str | None:
     return value if isinstance(value, str) and value else None
 
 
 def _status(*candidates: object) -> int | None:
     for value in candidates:
-        if isinstance(value, int) and not isinstance(value, bool) and _MIN_ERROR_STATUS <= value <= _MAX_ERROR_STATUS:
+        if isinstance(value, int) and not isinstance(value, bool) and CLIENT_ERROR <= value <= _MAX_ERROR_STATUS:
             return value
     return None
 

@@ -15,6 +15,7 @@ from wire.errors import (
     PREVIOUS_NOT_FOUND,
     STATUS_BY_NAME,
     ApiError,
+    bare,
     connection_limit,
     from_frame,
     invalid_request,
@@ -249,6 +250,15 @@ def test_refusals_have_the_words_that_clients_know() -> None:
         ApiError(422, "m", "invalid_request_error", "c", "input")
     )
     assert facts(server_error("m")) == facts(ApiError(500, "m", "server_error"))
+
+
+@pytest.mark.parametrize(
+    ("status", "kind"), [(400, "invalid_request_error"), (499, "invalid_request_error"), (500, "server_error")]
+)
+def test_of_an_error_that_is_a_mere_status_the_status_tells_the_type(status: int, kind: str) -> None:
+    assert facts(bare(status, "m", {"retry-after": "5"})) == facts(
+        ApiError(status, "m", kind, headers={"retry-after": "5"})
+    )
 
 
 def test_as_an_exception_it_says_its_code_and_no_message() -> None:

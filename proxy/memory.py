@@ -66,7 +66,7 @@ class Memory:
         head = await shared.load(tenant, [boundary.chain for boundary in missing])
         if head is None:
             return
-        new = next(found.new for found in missing if found.chain in {head.chain, head.other_chain})
+        new = next(found.new for found in missing if found.chain in head.chains)
         self.index.add(head)
         reading.matches.insert(0, Match(head, new))
 

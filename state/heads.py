@@ -89,6 +89,11 @@ class Head:
         return self.base_count + len(self.answer)
 
     @property
+    def chains(self) -> tuple[bytes, ...]:
+        """The chains under which the next turn's input may name it: one, or two when items came in two forms."""
+        return tuple(dict.fromkeys((self.chain, self.other_chain or self.chain)))
+
+    @property
     def weight(self) -> int:
         """Approximate bytes of memory."""
         return _HEAD_BYTES + _ANSWER_BYTES * len(self.answer)
@@ -137,7 +142,7 @@ class HeadIndex:
             self.touch(head)
             return
         tenant = self._tenants.setdefault(head.tenant, _Tenant())
-        places = [tenant.by_chain.setdefault(chain, []) for chain in _chains(head)]
+        places = [tenant.by_chain.setdefault(chain, []) for chain in head.chains]
         if head.prefix is not None:
             places.append(tenant.by_length.setdefault(head.prefix.length, {}).setdefault(head.prefix.digest, []))
         for place in places:
@@ -164,7 +169,7 @@ class HeadIndex:
             _remove(by_digest, head.prefix.digest, head)
             if not by_digest:
                 del tenant.by_length[head.prefix.length]
-        for chain in _chains(head):
+        for chain in head.chains:
             _remove(tenant.by_chain, chain, head)
         if not tenant.by_chain:
             del self._tenants[head.tenant]
@@ -236,11 +241,6 @@ class HeadIndex:
             if head is None:
                 return
             self.drop(head)
-
-
-def _chains(head: Head) -> tuple[bytes, ...]:
-    other = head.other_chain
-    return (head.chain,) if other is None or other == head.chain else (head.chain, other)
 
 
 def _remove(table: dict[bytes, list[Head]], key: bytes, head: Head) -> None:

@@ -94,7 +94,7 @@ class RedisHeads:
         found = await self._guarded("read", lambda: self._values(keys))
         for chain, record in zip(asked, found or (), strict=False):
             head = _decoded(tenant, record)
-            if head is not None and chain in (head.chain, head.other_chain):
+            if head is not None and chain in head.chains:
                 return head
         return None
 
@@ -117,7 +117,7 @@ class RedisHeads:
             record = encode(head)
         except ValueError:
             return
-        values = {_head_key(head.tenant, chain): record for chain in _chains(head)}
+        values = {_head_key(head.tenant, chain): record for chain in head.chains}
         for item in head.answer:
             if item.reference is not None:
                 values[_item_key(head.tenant, item.reference)] = item.digests[0]
@@ -127,7 +127,7 @@ class RedisHeads:
     async def forget(self, head: Head) -> None:
         """Make a head unknown to all. What its items were stays known a while."""
         if head.stored:
-            keys = [_head_key(head.tenant, chain) for chain in _chains(head)]
+            keys = [_head_key(head.tenant, chain) for chain in head.chains]
             await self._guarded("delete", lambda: self._pipeline([("DEL", *keys)]))
 
     async def close(self) -> None:
@@ -201,10 +201,6 @@ def _head_key(tenant: bytes, chain: bytes) -> str:
 
 def _item_key(tenant: bytes, reference: bytes) -> str:
     return f"deltawire:{{{tenant.hex()}}}:item:{reference.hex()}"
-
-
-def _chains(head: Head) -> list[bytes]:
-    return [head.chain] if head.other_chain is None else [head.chain, head.other_chain]
 
 
 def _decoded(tenant: bytes, record: bytes | None) -> Head | None:

@@ -250,6 +250,11 @@ def test_a_head_covers_its_input_and_its_answer(answered: int) -> None:
     assert head.weight >= a_head(answer=()).weight
 
 
+@pytest.mark.parametrize(("other", "chains"), [(None, [ONE]), (ONE, [ONE]), (TWO, [ONE, TWO])])
+def test_a_head_has_one_chain_or_two_different_ones(other: bytes | None, chains: list[bytes]) -> None:
+    assert list(a_head(chain=ONE, other_chain=other).chains) == chains
+
+
 def test_repr_tells_where_a_head_is_and_nothing_of_what_it_covers() -> None:
     head = a_head(response_id="resp_x", link=4)
     assert repr(head) == "<Head resp_x 3 items, link 4, 0 leases>"

@@ -174,10 +174,6 @@ class HeadIndex:
         if not tenant.by_chain:
             del self._tenants[head.tenant]
 
-    def knows(self, head: Head) -> bool:
-        """Whether the head is still in the index."""
-        return head in self._recent
-
     def touch(self, head: Head) -> None:
         """Mark a head as just used."""
         if head in self._recent:

@@ -80,11 +80,6 @@ class RedisHeads:
     def __repr__(self) -> str:
         return f"<RedisHeads {self._address}>"
 
-    @property
-    def available(self) -> bool:
-        """Whether Redis is asked at all at this moment."""
-        return self._clock() >= self._resume_at
-
     async def load(self, tenant: bytes, chains: Sequence[bytes]) -> Head | None:
         """The head of the first chain that has one; the longest comes first. At most `MAX_CHAINS` are looked up."""
         asked = chains[:MAX_CHAINS]

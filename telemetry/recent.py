@@ -23,14 +23,6 @@ class Recent:
         self._now = now
         self._seen = 0
 
-    def __len__(self) -> int:
-        return len(self._ring)
-
-    @property
-    def seen(self) -> int:
-        """How many turns were added since the start, kept or not."""
-        return self._seen
-
     def add(self, record: TurnRecord) -> None:
         """Copy the record in; later changes of it do not show."""
         self._seen += 1

@@ -29,8 +29,6 @@ _OWN_FIELDS: Final = (
 class SpanTracing(Tracing):
     """Spans that go through `processor`. The handle of a turn is its OpenTelemetry span."""
 
-    on = True
-
     def __init__(self, processor: SpanProcessor) -> None:
         release = version("deltawire")
         resource = Resource.create({SERVICE_VERSION: release})

@@ -26,8 +26,6 @@ EXPORTER: Final = "OTEL_TRACES_EXPORTER"
 class Tracing:
     """Tracing that is off. A handle is `None`, and every method takes it."""
 
-    on: bool = False
-
     @staticmethod
     def from_environment(environ: Mapping[str, str]) -> "Tracing":
         """On when `environ` names an OTLP endpoint and does not disable the SDK or traces.

@@ -103,7 +103,7 @@ def test_a_dropped_head_is_found_nowhere_and_dropping_it_again_does_nothing() ->
         index.drop(head)
         assert index.with_prefix(ONE, prefix_of(head)) == ()
         assert index.with_chain(ONE, head.chain) == ()
-        assert not index.knows(head)
+        assert head not in index
         assert list(index) == [other]
 
 
@@ -154,8 +154,8 @@ def test_a_leased_head_stays_however_old_it_is() -> None:
     index.touch(other)
     for _ in range(9):
         index.add(a_head())
-    assert index.knows(leased)
-    assert not index.knows(other)
+    assert leased in index
+    assert other not in index
 
 
 def test_when_all_are_leased_the_budget_waits_for_a_release() -> None:
@@ -190,7 +190,7 @@ def test_of_many_heads_in_one_place_the_least_recently_used_goes_first_and_a_lea
     index.touch(alike[1])
     for head in alike[MAX_ALIKE:]:
         index.add(head)
-    assert [head for head in (elsewhere, *alike) if not index.knows(head)] == alike[2:4]
+    assert [head for head in (elsewhere, *alike) if head not in index] == alike[2:4]
     index.release(first)
 
 

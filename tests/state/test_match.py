@@ -673,7 +673,7 @@ class Game(RuleBasedStateMachine):
         talk = self.any_talk(data)
         newest, talk.items = talk.newest, [*talk.items, *new]
         sent, reading = self.send(talk, talk.items)
-        if newest is not None and self.index.knows(newest.head) and reading.near in {"", "history_diverged"}:
+        if newest is not None and newest.head in self.index and reading.near in {"", "history_diverged"}:
             assert self.known[reading.matches[0].head].count >= newest.count
         self.commit(talk, sent, reading, answer, second)
 
@@ -732,7 +732,7 @@ class Game(RuleBasedStateMachine):
         talk = self.any_talk(data)
         newest, talk.style, talk.items = talk.newest, style, [*talk.items, *new]
         sent, reading = self.send(talk, talk.items)
-        if newest is not None and self.index.knows(newest.head) and not (reading.near or reading.unknown):
+        if newest is not None and newest.head in self.index and not (reading.near or reading.unknown):
             assert self.known[reading.matches[0].head].count >= newest.count
         self.commit(talk, sent, reading, answer)
 

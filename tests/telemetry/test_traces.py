@@ -4,6 +4,7 @@ import sys
 import pytest
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
+from telemetry.spans import SpanTracing
 from telemetry.traces import Tracing
 from telemetry.turn import TurnRecord
 
@@ -24,18 +25,18 @@ ON = [
 
 @pytest.mark.parametrize("environ", OFF)
 def test_without_an_endpoint_or_when_disabled_tracing_is_off(environ: dict[str, str]) -> None:
-    assert not Tracing.from_environment(environ).on
+    assert type(Tracing.from_environment(environ)) is Tracing
 
 
 @pytest.mark.parametrize("environ", ON)
 def test_an_endpoint_switches_it_on(environ: dict[str, str]) -> None:
     tracing = Tracing.from_environment(environ)
-    assert tracing.on
+    assert isinstance(tracing, SpanTracing)
     assert tracing.shutdown(5.0)
 
 
 def test_an_explicit_exporter_switches_it_on() -> None:
-    assert Tracing.to_exporter(InMemorySpanExporter()).on
+    assert isinstance(Tracing.to_exporter(InMemorySpanExporter()), SpanTracing)
 
 
 def test_off_accepts_every_call_and_offers_no_header_of_its_own() -> None:

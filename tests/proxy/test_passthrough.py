@@ -77,8 +77,6 @@ async def test_other_requests_reach_the_upstream_by_method_path_and_query(method
     async with rigged(upstream={"others": lambda _: Reply(201, b'{"a":1}', {"x-a": "b"})}) as rig:
         async with rig.session.request(method, f"{rig.running.url}{path}") as answer:
             got = await read(answer)
-        if path == "/v1/responses":
-            assert got.status == 201
         call = rig.up.calls[0]
         assert (call.method, call.path) == (method, path)
         assert (got.status, got.raw, got.headers["x-a"]) == (201, b'{"a":1}', "b")

@@ -8,15 +8,17 @@ A head that is stored continues on any link; one that is not lives and dies with
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol
 
 if TYPE_CHECKING:
     from proxy.dialect import Dialect
     from proxy.request import TurnRequest
+    from proxy.settings import Mode, OneShot
     from state.envelope import Envelope
     from state.heads import Head
     from state.match import Match, Reading
 
+Transport = Literal["delta", "full", "http"]
 SAME_CONVERSATION = frozenset({"reasoning_dropped", "output_reordered"})
 """Reasons for which the full turn certainly replaces the state that it nearly continued."""
 
@@ -35,7 +37,7 @@ class Places(Protocol):
 class Plan:
     """The way of one turn: `match` is set on a delta only; `link` is the link that the turn belongs on, if any."""
 
-    transport: str
+    transport: Transport
     reason: str = ""
     match: Match | None = None
     link: int | None = None
@@ -50,8 +52,8 @@ class Plan:
 class Rules:
     """What the operator and the upstream allow."""
 
-    transport: str = "auto"
-    one_shot: str = "link"
+    transport: Mode = "auto"
+    one_shot: OneShot = "link"
     dialect: Dialect
     has_websocket: bool = True
     continues: bool = True

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
+Mode = Literal["auto", "full", "http"]
+"""What turns may be at most: deltas, whole histories over links, plain HTTP."""
+OneShot = Literal["link", "http"]
 KIB = 1024
 MIB = 1024 * KIB
 MINUTE = 60.0
@@ -34,13 +37,13 @@ class ProxySettings:
     state: str = "memory"
     state_ttl: float = 24 * 60 * MINUTE
     secret: bytes | None = None
-    transport: str = "auto"
-    echo: str = "exact"
-    one_shot: str = "link"
+    transport: Mode = "auto"
+    echo: Literal["exact", "lenient"] = "exact"
+    one_shot: OneShot = "link"
     max_body: int = 128 * MIB
     max_links: int = 256
     link_max_age: float = 55 * MINUTE
-    link_compression: str = "off"
+    link_compression: Literal["off", "on"] = "off"
     ping_interval: float = 25.0
     max_state: int = 64 * MIB
     forward_headers: tuple[str, ...] = ()

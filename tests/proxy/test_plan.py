@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any, get_args
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from proxy.dialect import DELTAWIRE, OPENAI, Dialect
-from proxy.plan import SAME_CONVERSATION, Plan, Rules, before_matching, plan
+from proxy.plan import SAME_CONVERSATION, Plan, Rules, Transport, before_matching, plan
 from proxy.request import TurnRequest, read
 from state.digest import EMPTY, Keyed
 from state.envelope import Envelope, EnvelopeReader
 from state.heads import AnswerItem, Head
 from state.match import Match, Reading
-from telemetry.reasons import REASONS
+from telemetry.reasons import REASONS, TRANSPORTS
+
+if TYPE_CHECKING:
+    from proxy.settings import OneShot
 
 KEYED = Keyed(b"secret")
 READER = EnvelopeReader(KEYED)
@@ -172,7 +175,7 @@ def test_what_comes_near_is_the_reason(found: Reading, expected: Plan) -> None:
     ],
 )
 def test_a_first_turn_without_tools_may_go_by_http_when_no_link_is_warm(
-    body: bytes, one_shot: str, transport: str, *, warm: bool
+    body: bytes, one_shot: OneShot, transport: Transport, *, warm: bool
 ) -> None:
     expected = Plan(transport, "one_shot" if transport == "http" else "first_turn")
     rules = replace(RULES, one_shot=one_shot)
@@ -217,6 +220,10 @@ def test_the_border_counts_only_the_new_items_of_a_delta(spare: int, *, delta: b
 
 
 # The plan itself
+
+
+def test_the_ways_of_a_plan_are_the_documented_ones() -> None:
+    assert {*get_args(Transport)} == TRANSPORTS.keys()
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from typing import Literal, get_args, get_origin, get_type_hints
 
 import pytest
 
@@ -33,3 +34,15 @@ def test_settings_and_options_have_the_same_defaults() -> None:
     renamed = {"forward_header": "forward_headers"}
     for option in PROXY:
         assert getattr(settings, renamed.get(option.field, option.field)) == option.read(option.default), option.name
+
+
+def test_a_setting_that_is_a_word_takes_the_words_of_its_option_and_no_other() -> None:
+    hints = get_type_hints(ProxySettings)
+    words = {
+        option: get_args(hints[option.field]) for option in PROXY if get_origin(hints.get(option.field)) is Literal
+    }
+    assert {option.name for option in words} == {"transport", "echo", "one-shot", "link-compression"}
+    for option, taken in words.items():
+        assert [option.read(word) for word in taken] == list(taken)
+        with pytest.raises(ValueError, match=f"^one of {', '.join(taken)} is needed$"):
+            option.read("")

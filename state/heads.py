@@ -18,6 +18,7 @@ it happens inside one tenant. Digests only: no content is kept.
 
 from __future__ import annotations
 
+from bisect import bisect_left, insort
 from collections import OrderedDict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -105,6 +106,7 @@ class Head:
 
 @dataclass(slots=True)
 class _Tenant:
+    lengths: list[int] = field(default_factory=list)  # the keys of `by_length`, ascending: each turn goes through them
     by_length: dict[int, dict[bytes, list[Head]]] = field(default_factory=dict)
     by_chain: dict[bytes, list[Head]] = field(default_factory=dict)
 
@@ -144,6 +146,8 @@ class HeadIndex:
         tenant = self._tenants.setdefault(head.tenant, _Tenant())
         places = [tenant.by_chain.setdefault(chain, []) for chain in head.chains]
         if head.prefix is not None:
+            if head.prefix.length not in tenant.by_length:
+                insort(tenant.lengths, head.prefix.length)
             places.append(tenant.by_length.setdefault(head.prefix.length, {}).setdefault(head.prefix.digest, []))
         for place in places:
             place.append(head)
@@ -169,6 +173,7 @@ class HeadIndex:
             _remove(by_digest, head.prefix.digest, head)
             if not by_digest:
                 del tenant.by_length[head.prefix.length]
+                del tenant.lengths[bisect_left(tenant.lengths, head.prefix.length)]
         for chain in head.chains:
             _remove(tenant.by_chain, chain, head)
         if not tenant.by_chain:
@@ -196,7 +201,7 @@ class HeadIndex:
     def lengths(self, tenant: bytes) -> Sequence[int]:
         """Lengths of the known prefixes of a tenant, ascending."""
         known = self._tenants.get(tenant)
-        return sorted(known.by_length) if known else ()
+        return known.lengths if known else ()
 
     def with_prefix(self, tenant: bytes, prefix: Prefix) -> Sequence[Head]:
         """Heads whose base is exactly these bytes, the latest first."""
@@ -240,7 +245,6 @@ class HeadIndex:
 
 
 def _remove(table: dict[bytes, list[Head]], key: bytes, head: Head) -> None:
-    heads = table[key]
-    heads.remove(head)
-    if not heads:
+    table[key].remove(head)
+    if not table[key]:
         del table[key]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections import Counter, deque
 from dataclasses import dataclass, field
 from itertools import zip_longest
@@ -114,9 +115,8 @@ class Matcher:
         at = 0
         known: list[tuple[int, Sequence[Head]]] = []
         view = memoryview(inner)
-        for length in self._index.lengths(tenant):
-            if length > len(inner):
-                break
+        lengths = self._index.lengths(tenant)
+        for length in lengths[: bisect_right(lengths, len(inner))]:
             if inner[length - 1] != _LAST_OF_ITEM or _AFTER_PREFIX.match(inner, length) is None:
                 continue
             hasher.update(view[at:length])

@@ -27,8 +27,10 @@ if TYPE_CHECKING:
 _EXPECTED = (OSError, TraceError, SidecarFailed)
 
 
-async def replay(path: Path, sidecar: SidecarFactory | None = None) -> Report:
+async def replay(path: Path, sidecar: SidecarFactory | None = None, *, envelope: bool = False) -> Report:
     """Replay one recording through a sidecar of its own: the real one, or what the factory starts.
+
+    With `envelope` the upstream offers to take digests for what it has seen of a turn's envelope.
 
     Raises `TraceError` for a file that is no recording, `SidecarFailed` when the sidecar does not come up.
     """
@@ -37,7 +39,7 @@ async def replay(path: Path, sidecar: SidecarFactory | None = None) -> Report:
         return Report(trace.name, notes=["nothing in it can be replayed: no request, and no message"])
     recorded = Recorded()
     async with (
-        ScriptedUpstream(recorded.play, others=recorded.reply, script_warmups=True) as up,
+        ScriptedUpstream(recorded.play, others=recorded.reply, envelope=envelope, script_warmups=True) as up,
         (sidecar or spawned)(up.url) as origin,
     ):
         run = Run(trace, up, recorded, origin, Report(trace.name))
@@ -45,13 +47,13 @@ async def replay(path: Path, sidecar: SidecarFactory | None = None) -> Report:
     return run.report
 
 
-async def _all(paths: Sequence[Path]) -> list[Report]:
+async def _all(paths: Sequence[Path], *, envelope: bool) -> list[Report]:
     """Reports in the order of the paths; as many at a time as there are processors, since each has its sidecar."""
     free = asyncio.Semaphore(os.cpu_count() or 1)
 
     async def one(path: Path) -> Report:
         async with free:
-            return await replay(path)
+            return await replay(path, envelope=envelope)
 
     tasks = []
     try:
@@ -72,10 +74,12 @@ def _first(failed: BaseException) -> BaseException:
     return failed
 
 
-def main(paths: Sequence[Path], markdown_file: Path | None = None, json_file: Path | None = None) -> int:
+def main(
+    paths: Sequence[Path], markdown_file: Path | None = None, json_file: Path | None = None, *, envelope: bool = False
+) -> int:
     """Replay recordings and those in folders; print the table. 0 when all is well, 1 when not, 2 for bad input."""
     try:
-        reports = asyncio.run(_all(list(files(paths))))
+        reports = asyncio.run(_all(list(files(paths)), envelope=envelope))
     except _EXPECTED as error:
         print(f"deltawire replay: {error}", file=sys.stderr)
         return 2

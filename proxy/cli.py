@@ -21,6 +21,7 @@ from proxy.streams import complete, say
 from telemetry import logs
 from telemetry.traces import Tracing
 from upstream.settings import UpstreamSettings
+from wire.extensions import ENVELOPE
 from wire.split import Malformed
 
 if TYPE_CHECKING:
@@ -224,11 +225,12 @@ def _replay(words: Sequence[str], _: Mapping[str, str]) -> int:
     made.add_argument("traces", metavar="TRACE.jsonl", nargs="+", type=Path, help="trace files, or folders of them")
     made.add_argument("--markdown", metavar="FILE", type=Path, help="write the report as Markdown")
     made.add_argument("--json", metavar="FILE", type=Path, help="write the report as JSON")
+    made.add_argument("--features", choices=["none", ENVELOPE], default="none", help="what the upstream offers")
     given = made.parse_args(words)
     missing = next((path for path in given.traces if not path.exists()), None)
     if missing is not None:
         raise BadSettingError(f"deltawire replay: {missing}: no such file or folder")
-    return bench.replay.main(given.traces, given.markdown, given.json)
+    return bench.replay.main(given.traces, given.markdown, given.json, envelope=given.features == ENVELOPE)
 
 
 _COMMANDS: dict[str, Callable[[Sequence[str], Mapping[str, str]], int]] = {

@@ -67,6 +67,15 @@ async def test_every_possible_delta_is_one_and_nothing_else_changes(tmp_path: Pa
     assert all(bool(turn.reason) == (turn.transport != "delta") for turn in report.turns)
 
 
+async def test_an_upstream_that_takes_digests_is_sent_less_and_sees_the_same(tmp_path: Path) -> None:
+    path = make_trace.talk(instructions="x" * 2000).write(tmp_path / "client" / "a.jsonl")
+    plain, offered = await replay(path, real), await replay(path, real, envelope=True)
+    assert (offered.ok, offered.count("delta")) == (True, plain.count("delta"))
+    sizes = [[turn.upstream_bytes for turn in report.turns] for report in (plain, offered)]
+    assert sizes[0][0] == sizes[1][0]
+    assert all(less < more - 1000 for more, less in zip(sizes[0][1:], sizes[1][1:], strict=True))
+
+
 async def test_a_cut_is_said_to_the_client_and_listed_as_explained(tmp_path: Path) -> None:
     report = await _replayed(tmp_path, make_trace.cut())
     assert [str(found) for found in report.differences] == ["turn 2 stream: cut_said"]

@@ -207,6 +207,24 @@ def test_weights_that_are_there_are_not_fetched_again(
     assert capsys.readouterr().out == f"{found}\n"
 
 
+# Replays
+
+
+@pytest.mark.parametrize(("words", "offered"), [([], False), (["--features", "envelope"], True)])
+def test_a_replays_upstream_offers_what_it_is_told_to(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: list[str], *, offered: bool
+) -> None:
+    told: dict[str, bool] = {}
+
+    def replayed(*_: object, **options: bool) -> int:
+        told.update(options)
+        return 0
+
+    monkeypatch.setattr("bench.replay.main", replayed)
+    assert cli.main(["replay", str(tmp_path), *words]) == 0
+    assert told == {"envelope": offered}
+
+
 # Serving
 
 

@@ -183,12 +183,16 @@ def talk(
     stream: bool = True,
     packed: bool = False,
     store: bool | None = False,
+    **members: Any,
 ) -> Recording:
-    """A question, two tool calls, an answer and one more question: five turns, four of them continuations."""
+    """A question, two tool calls, an answer and one more question: five turns, four of them continuations.
+
+    Every body has the further `members`.
+    """
     recording = Recording()
     history = [user("What is in the file? — “short”")]
     for number, items in enumerate(_answers()):
-        body = _body(history, stream=stream, store=store, metadata={"turn": str(number)})
+        body = _body(history, stream=stream, store=store, metadata={"turn": str(number)}, **members)
         output = recording.turn(body, items, packed=packed)
         history += echo(output) + _next_input(output, number)
     return recording

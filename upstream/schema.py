@@ -7,6 +7,10 @@ import re
 from typing import Any
 
 _DEPTH = 12
+_MOST = 2000
+"""Values that are made, or tried, for one schema."""
+_LONGEST = 10_000
+"""Characters of a string."""
 _FORMATS = {
     "date": "2026-01-01",
     "date-time": "2026-01-01T00:00:00Z",
@@ -41,42 +45,67 @@ class Impossible(ValueError):
     """No value is made for this schema: it asks for something beyond the keywords known here."""
 
 
-def value_for(schema: object, root: dict[str, Any] | None = None, depth: int = 0) -> Any:
+def value_for(schema: object) -> Any:
     """A valid value: required members only, first choices, least sizes. Raises `Impossible`."""
-    if schema is True:
-        schema = {}
-    if not isinstance(schema, dict) or depth > _DEPTH or not _BEYOND.isdisjoint(schema):
+    whole = {} if schema is True else schema
+    if not isinstance(whole, dict):
         raise Impossible
-    root = schema if root is None else root
-    if "$ref" in schema:
-        return value_for(_target(schema["$ref"], root), root, depth + 1)
-    choices = [schema["const"]] if "const" in schema else schema.get("enum")
-    if isinstance(choices, list):
-        return next((value for value in choices if value is not None), None)
-    for keyword in ("anyOf", "oneOf"):
-        if isinstance(options := schema.get(keyword), list):
-            return _first_possible(options, schema, keyword, root, depth)
-    if isinstance(parts := schema.get("allOf"), list):
-        return value_for(_merged([{k: v for k, v in schema.items() if k != "allOf"}, *parts], root), root, depth + 1)
-    return _typed(_type_of(schema), schema, root, depth)
+    return _Maker(whole).value(whole, 0)
 
 
-def _typed(kind: str, schema: dict[str, Any], root: dict[str, Any], depth: int) -> Any:
-    if kind == "object":
-        properties = schema.get("properties", {})
-        others = schema.get("additionalProperties", True)
-        return {name: value_for(properties.get(name, others), root, depth + 1) for name in schema.get("required", ())}
-    if kind == "array":
-        count = schema.get("minItems", 0)
-        if schema.get("uniqueItems") and count > 1:
+class _Maker:
+    """Makes values under one root, of which references tell; within bounds of work, since clients write schemas."""
+
+    def __init__(self, root: dict[str, Any]) -> None:
+        self._root = root
+        self._left = _MOST
+
+    def value(self, schema: object, depth: int) -> Any:
+        self._left -= 1
+        if schema is True:
+            schema = {}
+        if not isinstance(schema, dict) or depth > _DEPTH or self._left < 0 or not _BEYOND.isdisjoint(schema):
             raise Impossible
-        items = schema.get("items", schema.get("prefixItems", [True])[0])
-        return [value_for(items, root, depth + 1) for _ in range(count)]
-    if kind == "string":
-        return _string(schema)
-    if kind in {"integer", "number"}:
-        return _number(schema, whole=kind == "integer")
-    return False if kind == "boolean" else None
+        if "$ref" in schema:
+            return self.value(_target(schema["$ref"], self._root), depth + 1)
+        choices = [schema["const"]] if "const" in schema else schema.get("enum")
+        if isinstance(choices, list):
+            return next((value for value in choices if value is not None), None)
+        for keyword in ("anyOf", "oneOf"):
+            if isinstance(options := schema.get(keyword), list):
+                return self._first_possible(options, schema, keyword, depth)
+        if isinstance(parts := schema.get("allOf"), list):
+            beside = {name: value for name, value in schema.items() if name != "allOf"}
+            return self.value(_merged([beside, *parts], self._root), depth + 1)
+        return self._typed(_type_of(schema), schema, depth)
+
+    def _typed(self, kind: str, schema: dict[str, Any], depth: int) -> Any:
+        if kind == "object":
+            properties = schema.get("properties", {})
+            others = schema.get("additionalProperties", True)
+            return {name: self.value(properties.get(name, others), depth + 1) for name in schema.get("required", ())}
+        if kind == "array":
+            count = schema.get("minItems", 0)
+            if schema.get("uniqueItems") and count > 1:
+                raise Impossible
+            items = schema.get("items", schema.get("prefixItems", [True])[0])
+            return [self.value(items, depth + 1) for _ in range(count)]
+        if kind == "string":
+            return _string(schema)
+        if kind in {"integer", "number"}:
+            return _number(schema, whole=kind == "integer")
+        return False if kind == "boolean" else None
+
+    def _first_possible(self, options: list[Any], schema: dict[str, Any], keyword: str, depth: int) -> Any:
+        beside = {name: value for name, value in schema.items() if name != keyword}
+        # Nulls last: an optional value is more telling when it is there.
+        for option in sorted(options, key=lambda one: isinstance(one, dict) and one.get("type") == "null"):
+            try:
+                return self.value(_merged([beside, option], self._root), depth + 1)
+            except Impossible:
+                if self._left < 0:
+                    raise
+        raise Impossible
 
 
 def _type_of(schema: dict[str, Any]) -> str:
@@ -95,6 +124,8 @@ def _string(schema: dict[str, Any]) -> str:
         return _FORMATS[schema["format"]]
     least, most = schema.get("minLength", 0), schema.get("maxLength", math.inf)
     pattern = schema.get("pattern")
+    if least > _LONGEST:
+        raise Impossible
     for candidate in _CANDIDATES:
         text = candidate.ljust(least, "x") if pattern is None else candidate
         text = text[: int(most)] if pattern is None and most < math.inf else text
@@ -118,17 +149,6 @@ def _number(schema: dict[str, Any], *, whole: bool) -> int | float:
     for value in candidates:
         if least <= value <= most and above < value < below:
             return int(value) if value == int(value) else value
-    raise Impossible
-
-
-def _first_possible(options: list[Any], schema: dict[str, Any], keyword: str, root: dict[str, Any], depth: int) -> Any:
-    beside = {name: value for name, value in schema.items() if name != keyword}
-    # Nulls last: an optional value is more telling when it is there.
-    for option in sorted(options, key=lambda one: isinstance(one, dict) and one.get("type") == "null"):
-        try:
-            return value_for(_merged([beside, option], root), root, depth + 1)
-        except Impossible:
-            continue
     raise Impossible
 
 

@@ -71,6 +71,9 @@ def test_optional_members_are_left_out() -> None:
         {"anyOf": [False]},
         {"not": {"type": "object"}},
         {"type": "object", "required": ["a"], "additionalProperties": False},
+        {"$ref": "#/$defs/a", "$defs": {"a": {"anyOf": [{"$ref": "#/$defs/a"}] * 10}}},
+        {"type": "array", "minItems": 10**12},
+        {"type": "string", "minLength": 10**12},
     ],
 )
 def test_what_cannot_be_made_is_said_to_be_impossible(schema: object) -> None:

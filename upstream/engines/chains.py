@@ -39,7 +39,7 @@ class Chain:
 
 @dataclass(slots=True)
 class Slots:
-    """The slots of one engine."""
+    """The slots of one engine. Their `count` is 0 until it is known."""
 
     count: int
     chains: dict[int, Chain] = field(default_factory=dict, repr=False)

@@ -36,7 +36,7 @@ class LlamaCpp:
 
     def __init__(self, url: str, *, key: str = "") -> None:
         self._endpoint = Endpoint(url, key, keeps_streams=False)
-        self._slots: Slots | None = None
+        self._slots = Slots(0)
         self._short: dict[Run, bytes] = {}
 
     def accepts(self, model: str) -> bool:
@@ -99,10 +99,9 @@ class LlamaCpp:
             slots.give_back(slot, held)
 
     async def _known_slots(self) -> Slots:
-        if self._slots is None:
+        if not self._slots.count:
             total = (await self._endpoint.call(_PROPS)).get("total_slots")
-            made = Slots(total if isinstance(total, int) else 1)
-            self._slots = self._slots or made  # type: ignore[redundant-expr] # another turn may have been faster
+            self._slots.count = total if isinstance(total, int) else 1
         return self._slots
 
     async def _continued(self, nearest: Chain, items: tuple[Item, ...], head: Segment) -> Chain:

@@ -81,13 +81,19 @@ class Local:
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.DEVNULL,
         )
-        assert self._process.stdout is not None  # noqa: S101 - it is a pipe
-        with suppress(TimeoutError):
-            line = (await asyncio.wait_for(self._process.stdout.readline(), _SECONDS)).decode().strip()
-            if line.startswith("http://127.0.0.1:"):
-                return line
+        line = await _first_line(self._process.stdout)
+        if line.startswith("http://127.0.0.1:"):
+            return line
         await self.close()
         raise ValueError("the local engine does not start; is deltawire[local] installed?")
+
+
+async def _first_line(output: asyncio.StreamReader | None) -> str:
+    """What a process says first; empty when it says nothing in time."""
+    if output is not None:
+        with suppress(TimeoutError):
+            return (await asyncio.wait_for(output.readline(), _SECONDS)).decode().strip()
+    return ""
 
 
 async def start() -> Local:

@@ -18,8 +18,9 @@ if TYPE_CHECKING:
 
     from upstream.resolve import Tool
 
-_OPENING = {f"<{THINK}>": "reasoning", f"<{CALL}>": "call"}
-_CLOSING = {"reasoning": f"</{THINK}>", "call": f"</{CALL}>"}
+_Inside = Literal["reasoning", "call"]
+_OPENING: dict[str, _Inside] = {f"<{THINK}>": "reasoning", f"<{CALL}>": "call"}
+_CLOSING: dict[_Inside, str] = {"reasoning": f"</{THINK}>", "call": f"</{CALL}>"}
 
 
 class Tags:
@@ -27,7 +28,7 @@ class Tags:
 
     def __init__(self, tools: Mapping[str, Tool]) -> None:
         self._tools = tools
-        self._mode: Literal["message", "reasoning", "call"] = "message"
+        self._mode: _Inside | Literal["message"] = "message"
         self._held = ""
         self._is_open = False
 
@@ -41,7 +42,7 @@ class Tags:
             at, tag = found
             before, self._held = self._held[:at], self._held[at + len(tag) :]
             yield from self._say(before.rstrip(), whole=True)
-            self._mode = _OPENING[tag] if self._mode == "message" else "message"  # type: ignore[assignment]
+            self._mode = _OPENING[tag] if self._mode == "message" else "message"
         if self._mode != "call":
             ready = self._ready()
             said, self._held = self._held[:ready], self._held[ready:]

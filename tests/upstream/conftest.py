@@ -5,19 +5,19 @@ from typing import TYPE_CHECKING
 import aiohttp
 import pytest
 
-from upstream.app import Running, start
-from upstream.settings import UpstreamSettings
+from tests.upstream.helpers import serving
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
+
+    from upstream.app import Running
 
 
 @pytest.fixture
 async def server() -> AsyncIterator[Running]:
     """The shipped server with its defaults, on a free port."""
-    running = await start(UpstreamSettings(port=0, drain_seconds=1.0))
-    yield running
-    await running.close()
+    async with serving(drain_seconds=1.0) as running:
+        yield running
 
 
 @pytest.fixture

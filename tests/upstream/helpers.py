@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any
 
 import aiohttp
 from openai.types.responses import ResponseStreamEvent
 from openresponses_types import types as open_responses
 from pydantic import BaseModel, TypeAdapter
 
+from upstream.app import Running, start
 from upstream.items import Item, read_items
 from upstream.seal import Sealer
+from upstream.settings import UpstreamSettings
 from wire.sse import Parser
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
 
 SEALER = Sealer("a key for tests")
 TERMINAL = {"response.completed", "response.incomplete", "response.failed", "error"}
@@ -28,6 +34,16 @@ _OPEN = {
     if name.endswith("StreamingEvent") and issubclass(model, BaseModel)
 }
 _OPEN_BY_NAME: dict[str, type[BaseModel]] = {next(iter(kind)).value: model for kind, model in _OPEN.items()}
+
+
+@asynccontextmanager
+async def serving(**settings: Any) -> AsyncIterator[Running]:
+    """A server with these settings on a free port."""
+    running = await start(UpstreamSettings(port=0, **settings))
+    try:
+        yield running
+    finally:
+        await running.close()
 
 
 def items(*values: dict[str, Any] | str) -> list[Item]:

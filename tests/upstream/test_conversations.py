@@ -12,12 +12,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from openai import AsyncOpenAI, BadRequestError
 
-from tests.upstream.helpers import WEATHER, check_events, echo, outputs, post, said, stream, turn
-from upstream.app import Running, start
-from upstream.settings import UpstreamSettings
+from tests.upstream.helpers import WEATHER, check_events, echo, outputs, post, said, serving, stream, turn
+from tests.upstream.sockets import connected
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
+
+    from upstream.app import Running
 
 _STEPS = 30
 _TOOLS: Any = [WEATHER]
@@ -35,9 +36,8 @@ _GO = {"role": "user", "content": "Go on."}
 @pytest.fixture
 async def long() -> AsyncIterator[Running]:
     """A server whose agent makes one call less than the long conversations have turns."""
-    running = await start(UpstreamSettings(port=0, tool_turns=_STEPS - 1))
-    yield running
-    await running.close()
+    async with serving(tool_turns=_STEPS - 1) as running:
+        yield running
 
 
 @pytest.fixture
@@ -178,28 +178,24 @@ def _since_compaction(history: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 async def _four_ways(turns: list[tuple[str | None, int]]) -> list[list[dict[str, Any]]]:
     """The answers of each turn, over a WebSocket by id, and over HTTP in full, cut short, and by id."""
-    server = await start(UpstreamSettings(port=0))
     answers: list[list[dict[str, Any]]] = []
     new: list[list[dict[str, Any]]] = [[{"role": "user", "content": "Begin."}] for _ in range(4)]
     histories: list[list[dict[str, Any]]] = [[] for _ in range(4)]
     ids: list[str | None] = [None] * 4
-    try:
-        async with aiohttp.ClientSession() as http, http.ws_connect(f"{server.url}/v1/responses") as socket:
-            for words, size in turns:
-                histories = [[*history, *more] for history, more in zip(histories, new, strict=True)]
-                frame = _MANAGED | {"input": new[0], "previous_response_id": ids[0]}
-                full = _MANAGED | {"input": histories[1]}
-                cut = _MANAGED | {"input": _since_compaction(histories[2])}
-                by_id = _MANAGED | {"input": new[3], "previous_response_id": ids[3], "store": True}
-                made = [(await turn(socket, **frame))[-1]["response"]]
-                made += [(await post(http, server.url, **body))[1] for body in (full, cut, by_id)]
-                answers.append(made)
-                ids = [one["id"] for one in made]
-                histories = [[*history, *echo(one)] for history, one in zip(histories, made, strict=True)]
-                spoken = [] if words is None else [{"role": "user", "content": words}]
-                new = [[*outputs(one, "sunny " * size), *spoken] for one in made]
-    finally:
-        await server.close()
+    async with aiohttp.ClientSession() as http, connected(http) as (server, socket):
+        for words, size in turns:
+            histories = [[*history, *more] for history, more in zip(histories, new, strict=True)]
+            frame = _MANAGED | {"input": new[0], "previous_response_id": ids[0]}
+            full = _MANAGED | {"input": histories[1]}
+            cut = _MANAGED | {"input": _since_compaction(histories[2])}
+            by_id = _MANAGED | {"input": new[3], "previous_response_id": ids[3], "store": True}
+            made = [(await turn(socket, **frame))[-1]["response"]]
+            made += [(await post(http, server.url, **body))[1] for body in (full, cut, by_id)]
+            answers.append(made)
+            ids = [one["id"] for one in made]
+            histories = [[*history, *echo(one)] for history, one in zip(histories, made, strict=True)]
+            spoken = [] if words is None else [{"role": "user", "content": words}]
+            new = [[*outputs(one, "sunny " * size), *spoken] for one in made]
     return answers
 
 
@@ -256,28 +252,22 @@ async def test_a_compacted_conversation_is_the_base_of_a_new_chain_on_both_trans
 
 
 async def test_a_window_shows_the_newest_or_refuses(http: aiohttp.ClientSession) -> None:
-    server = await start(UpstreamSettings(port=0, context_window=60))
     body: dict[str, Any] = {"model": "sim", "input": [{"role": "user", "content": "x" * 400}, _GO]}
-    try:
+    async with serving(context_window=60) as server:
         status, refused = await post(http, server.url, **body)
         assert (status, refused["error"]["code"]) == (400, "context_length_exceeded")
         _, shown = await post(http, server.url, **body, truncation="auto")
         _, alone = await post(http, server.url, model="sim", input=[_GO])
-    finally:
-        await server.close()
 
     assert said(shown) == said(alone)
     assert shown["truncation"] == "auto"
 
 
 async def test_two_calls_come_in_one_answer_where_both_sides_allow_it(http: aiohttp.ClientSession) -> None:
-    server = await start(UpstreamSettings(port=0, parallel_calls="on"))
     tools = [WEATHER, {"type": "custom", "name": "search_notes"}]
-    try:
+    async with serving(parallel_calls="on") as server:
         events = await stream(http, server.url, model="sim", input="hi", tools=tools)
         _, one = await post(http, server.url, model="sim", input="hi", tools=tools, parallel_tool_calls=False)
-    finally:
-        await server.close()
 
     check_events(events, open_responses=False)
     made = events[-1]["response"]["output"]

@@ -7,7 +7,7 @@ import aiohttp
 import msgspec
 import pytest
 
-from tests.upstream.helpers import answer_of, post, turn
+from tests.upstream.helpers import answer_of, post, serving, turn
 from upstream.app import Running, start
 from upstream.gate import Gate
 from upstream.keys import Keyring, Made, make
@@ -55,9 +55,8 @@ def few() -> Made:
 async def guarded(tmp_path: Path, one: Made, two: Made, few: Made) -> AsyncIterator[Running]:
     file = tmp_path / "keys.json"
     file.write_bytes(msgspec.json.encode({"keys": [made.entry for made in (one, two, few)]}))
-    running = await start(UpstreamSettings(port=0, keys=str(file)))
-    yield running
-    await running.close()
+    async with serving(keys=str(file)) as running:
+        yield running
 
 
 # The gate by itself

@@ -11,7 +11,7 @@ from openai.types.responses import Response
 from openresponses_types.types import ResponseResource
 from structlog.testing import capture_logs
 
-from tests.upstream.helpers import check_events, post, stream, without_ids
+from tests.upstream.helpers import check_events, post, serving, stream, without_ids
 from upstream.app import Running, start
 from upstream.settings import UpstreamSettings
 
@@ -152,16 +152,13 @@ async def test_coded_bodies_are_read_and_others_named(server: Running, http: aio
 
 
 async def test_a_body_beyond_the_limit_is_413_coded_or_not(http: aiohttp.ClientSession) -> None:
-    server = await start(UpstreamSettings(port=0, max_body=2000))
     body = json.dumps({"model": "m", "input": "x" * 3000}).encode()
-    try:
+    async with serving(max_body=2000) as server:
         for status, answer in (
             await _sent(http, server, body),
             await _sent(http, server, gzip.compress(body), content_encoding="gzip"),
         ):
             assert (status, answer["error"]["code"]) == (413, "request_too_large")
-    finally:
-        await server.close()
 
 
 async def test_a_stored_response_can_be_had_listed_and_deleted(server: Running, http: aiohttp.ClientSession) -> None:
@@ -205,8 +202,7 @@ async def test_a_response_that_was_not_to_be_stored_cannot_be_had(server: Runnin
 
 
 async def test_a_client_that_leaves_ends_the_generation(http: aiohttp.ClientSession) -> None:
-    server = await start(UpstreamSettings(port=0, tokens_per_second=0.01, drain_seconds=30))
-    try:
+    async with serving(tokens_per_second=0.01, drain_seconds=30) as server:
         async with http.post(
             f"{server.url}/v1/responses", json={"model": "m", "input": "hi", "stream": True}
         ) as answer:
@@ -214,8 +210,6 @@ async def test_a_client_that_leaves_ends_the_generation(http: aiohttp.ClientSess
             assert server._http.idle.is_set() is False
             answer.close()
         await asyncio.wait_for(server._http.idle.wait(), 10)
-    finally:
-        await server.close()
 
 
 async def test_each_turn_is_one_line_of_the_log_without_content(server: Running, http: aiohttp.ClientSession) -> None:

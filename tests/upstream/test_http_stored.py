@@ -9,7 +9,7 @@ from openai import AsyncOpenAI
 from openai.types.responses import Response
 from openresponses_types.types import ResponseResource
 
-from tests.upstream.helpers import check_events, post
+from tests.upstream.helpers import check_events, post, serving
 from upstream.app import Running, start
 from upstream.settings import UpstreamSettings
 from wire.sse import Parser
@@ -25,9 +25,8 @@ _BACKGROUND = {"model": "m", "input": "hi", "background": True}
 @pytest.fixture
 async def slow() -> AsyncIterator[Running]:
     """A server whose engine does not come to an end by itself."""
-    running = await start(UpstreamSettings(port=0, tokens_per_second=0.01, drain_seconds=0.05))
-    yield running
-    await running.close()
+    async with serving(tokens_per_second=0.01, drain_seconds=0.05) as running:
+        yield running
 
 
 async def _call(http: aiohttp.ClientSession, method: str, url: str, key: str | None = None) -> tuple[int, Any]:

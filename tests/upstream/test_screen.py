@@ -7,19 +7,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.upstream.helpers import SEALER, answer_of, items, post, turn
+from tests.upstream.helpers import SEALER, answer_of, items, post, serving, turn
 from upstream import compaction, pipeline, screen
-from upstream.app import Running, start
 from upstream.items import output_item
 from upstream.screen import Screened, check, extend
 from upstream.screens import TEST_PHRASE
-from upstream.settings import UpstreamSettings
 from wire.errors import ApiError
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     import aiohttp
+
+    from upstream.app import Running
 
 
 class Spy:
@@ -37,9 +37,8 @@ class Spy:
 
 @pytest.fixture
 async def screening() -> AsyncIterator[Running]:
-    running = await start(UpstreamSettings(port=0, screen="on"))
-    yield running
-    await running.close()
+    async with serving(screen="on") as running:
+        yield running
 
 
 _words = st.lists(st.sampled_from(["good", "fine", "bad", "worse", "ok"]), max_size=12)

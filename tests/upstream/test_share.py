@@ -3,12 +3,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tests.upstream.helpers import items, members, turn
-from upstream.app import start
+from tests.upstream.sockets import connected
 from upstream.budget import CONNECTION, KEY, LANE, PROCESS, WHOLE, Budget, Scope, weight
 from upstream.envelope_cache import EnvelopeCache
 from upstream.lane import Kept, Lane
 from upstream.pipeline import EMPTY, extend
-from upstream.settings import UpstreamSettings
 from upstream.share import Share
 
 if TYPE_CHECKING:
@@ -131,22 +130,18 @@ def test_members_that_come_again_are_charged_again() -> None:
 
 
 async def test_a_continuation_of_what_had_to_go_is_told_that_it_is_gone(http: aiohttp.ClientSession) -> None:
-    running = await start(UpstreamSettings(port=0, max_connection_cache=200_000))
-    try:
-        async with http.ws_connect(f"{running.url}/v1/responses") as socket:
-            ids = []
-            for name in ("large", "small"):
-                text = "x" * (150_000 if name == "large" else 100_000)
-                events = await turn(socket, model="sim", input=text, store=False, stream_id=name)
-                ids.append(events[-1]["response"]["id"])
-            (gone,) = await turn(
-                socket, model="sim", input="y", store=False, stream_id="large", previous_response_id=ids[0]
-            )
-            kept_on = await turn(
-                socket, model="sim", input="y", store=False, stream_id="small", previous_response_id=ids[1]
-            )
-    finally:
-        await running.close()
+    async with connected(http, max_connection_cache=200_000) as (_, socket):
+        ids = []
+        for name in ("large", "small"):
+            text = "x" * (150_000 if name == "large" else 100_000)
+            events = await turn(socket, model="sim", input=text, store=False, stream_id=name)
+            ids.append(events[-1]["response"]["id"])
+        (gone,) = await turn(
+            socket, model="sim", input="y", store=False, stream_id="large", previous_response_id=ids[0]
+        )
+        kept_on = await turn(
+            socket, model="sim", input="y", store=False, stream_id="small", previous_response_id=ids[1]
+        )
 
     assert (gone["status"], gone["error"]["code"]) == (400, "previous_response_not_found")
     assert kept_on[-1]["type"] == "response.completed"

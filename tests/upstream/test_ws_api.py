@@ -15,9 +15,21 @@ from tests.upstream.helpers import (
     check_events,
     outputs,
     post,
+    serving,
     stream,
     turn,
     without_ids,
+)
+from tests.upstream.sockets import (
+    Socket,
+    by_lane,
+    connected,
+    done,
+    error_of,
+    last_on,
+    refusal,
+    send,
+    until_begun,
 )
 from upstream.app import Running, start
 from upstream.settings import UpstreamSettings
@@ -29,33 +41,11 @@ if TYPE_CHECKING:
 
     from upstream.engine import Part, Prompt
 
-Socket = aiohttp.ClientWebSocketResponse[bool]
-
 
 @pytest.fixture
 async def socket(server: Running, http: aiohttp.ClientSession) -> AsyncIterator[Socket]:
     async with http.ws_connect(f"{server.url}/v1/responses", max_msg_size=0) as opened:
         yield opened
-
-
-async def _error(socket: Socket) -> dict[str, Any]:
-    (frame,) = await answer_of(socket)
-    assert frame["type"] == "error"
-    assert isinstance(frame["status"], int)
-    assert {"message", "type", "param", "code"} <= set(frame["error"])
-    return frame
-
-
-async def _refused(socket: Socket, **body: Any) -> dict[str, Any]:
-    await socket.send_str(json.dumps({"type": "response.create"} | body))
-    return await _error(socket)
-
-
-async def _done(socket: Socket, **body: Any) -> dict[str, Any]:
-    last = (await turn(socket, **body))[-1]
-    assert last["type"] == "response.completed", last
-    response: dict[str, Any] = last["response"]
-    return response
 
 
 async def test_a_create_is_answered_with_the_same_events_as_a_stream(
@@ -70,7 +60,7 @@ async def test_a_create_is_answered_with_the_same_events_as_a_stream(
 
 
 async def test_members_that_say_nothing_on_a_socket_are_ignored(socket: Socket) -> None:
-    response = await _done(
+    response = await done(
         socket, model="m", input="hi", stream=True, background=False, stream_options={"include_obfuscation": False},
         client_metadata={"a": "b"},
     )  # fmt: skip
@@ -90,8 +80,8 @@ async def test_creates_wait_for_each_other(socket: Socket) -> None:
 
 @pytest.mark.parametrize("store", [True, False])
 async def test_the_latest_response_is_continued_by_its_id(socket: Socket, *, store: bool) -> None:
-    first = await _done(socket, model="m", input="hi", tools=[WEATHER], store=store)
-    second = await _done(
+    first = await done(socket, model="m", input="hi", tools=[WEATHER], store=store)
+    second = await done(
         socket, model="m", input=outputs(first), tools=[WEATHER], store=store, previous_response_id=first["id"]
     )
 
@@ -100,10 +90,10 @@ async def test_the_latest_response_is_continued_by_its_id(socket: Socket, *, sto
 
 
 async def test_an_older_response_that_is_not_stored_is_gone(socket: Socket) -> None:
-    first = await _done(socket, model="m", input="hi", store=False)
-    await _done(socket, model="m", input="other", store=False)
+    first = await done(socket, model="m", input="hi", store=False)
+    await done(socket, model="m", input="other", store=False)
 
-    assert (await _refused(socket, model="m", input="x", store=False, previous_response_id=first["id"])) == {
+    assert (await refusal(socket, model="m", input="x", store=False, previous_response_id=first["id"])) == {
         "type": "error",
         "status": 400,
         "error": {
@@ -113,44 +103,44 @@ async def test_an_older_response_that_is_not_stored_is_gone(socket: Socket) -> N
             "param": "previous_response_id",
         },
     }
-    assert (await _done(socket, model="m", input="fresh", store=False))["status"] == "completed"
+    assert (await done(socket, model="m", input="fresh", store=False))["status"] == "completed"
 
 
 async def test_another_connection_continues_stored_responses_only(
     server: Running, http: aiohttp.ClientSession, socket: Socket
 ) -> None:
-    stored = await _done(socket, model="m", input="hi")
-    local = await _done(socket, model="m", input="hi", store=False)
+    stored = await done(socket, model="m", input="hi")
+    local = await done(socket, model="m", input="hi", store=False)
     async with http.ws_connect(f"{server.url}/v1/responses") as other:
-        assert (await _done(other, model="m", input="x", previous_response_id=stored["id"]))["status"] == "completed"
-        frame = await _refused(other, model="m", input="x", previous_response_id=local["id"])
+        assert (await done(other, model="m", input="x", previous_response_id=stored["id"]))["status"] == "completed"
+        frame = await refusal(other, model="m", input="x", previous_response_id=local["id"])
         assert frame["error"]["code"] == "previous_response_not_found"
     status, _ = await post(http, server.url, model="m", input="x", previous_response_id=local["id"])
     assert status == 400
 
 
 async def test_another_key_continues_nothing(server: Running, http: aiohttp.ClientSession, socket: Socket) -> None:
-    stored = await _done(socket, model="m", input="hi")
+    stored = await done(socket, model="m", input="hi")
     async with http.ws_connect(f"{server.url}/v1/responses", headers={"authorization": "Bearer other"}) as other:
-        frame = await _refused(other, model="m", input="x", previous_response_id=stored["id"])
+        frame = await refusal(other, model="m", input="x", previous_response_id=stored["id"])
         assert frame["error"]["code"] == "previous_response_not_found"
 
 
 async def test_a_refused_continuation_evicts_its_parent(socket: Socket) -> None:
-    first = await _done(socket, model="m", input="hi", store=False)
+    first = await done(socket, model="m", input="hi", store=False)
     orphan = [{"type": "function_call_output", "call_id": "call_none", "output": "x"}]
-    frame = await _refused(socket, model="m", input=orphan, store=False, previous_response_id=first["id"])
+    frame = await refusal(socket, model="m", input=orphan, store=False, previous_response_id=first["id"])
     assert frame["error"]["message"] == "No tool call found for function call output with call_id call_none."
-    frame = await _refused(socket, model="m", input="x", store=False, previous_response_id=first["id"])
+    frame = await refusal(socket, model="m", input="x", store=False, previous_response_id=first["id"])
     assert frame["error"]["code"] == "previous_response_not_found"
 
 
 async def test_a_continuation_that_is_cut_short_evicts_its_parent(socket: Socket) -> None:
-    first = await _done(socket, model="m", input="hi", store=False)
+    first = await done(socket, model="m", input="hi", store=False)
     more: dict[str, Any] = {"model": "m", "input": "x", "store": False, "previous_response_id": first["id"]}
     cut = await turn(socket, **more, max_output_tokens=1)
     assert cut[-1]["type"] == "response.incomplete"
-    frame = await _refused(socket, **more)
+    frame = await refusal(socket, **more)
     assert frame["error"]["code"] == "previous_response_not_found"
 
 
@@ -159,7 +149,7 @@ async def test_a_warm_up_prepares_a_chain(socket: Socket) -> None:
     assert [event["type"] for event in warm] == ["response.created", "response.in_progress", "response.completed"]
     check_events(warm)
     assert warm[-1]["response"]["output"] == []
-    made = await _done(socket, model="m", input="hi", store=False, previous_response_id=warm[-1]["response"]["id"])
+    made = await done(socket, model="m", input="hi", store=False, previous_response_id=warm[-1]["response"]["id"])
     assert made["output"][0]["type"] == "message"
 
 
@@ -180,72 +170,55 @@ async def test_a_warm_up_prepares_a_chain(socket: Socket) -> None:
 async def test_a_bad_frame_is_answered_and_survived(socket: Socket, frame: str, param: str | None) -> None:
     await socket.send_str(frame)
 
-    assert (await _error(socket))["error"]["param"] == param
-    assert (await _done(socket, model="m", input="hi"))["status"] == "completed"
+    assert (await error_of(socket))["error"]["param"] == param
+    assert (await done(socket, model="m", input="hi"))["status"] == "completed"
 
 
 async def test_a_binary_frame_is_answered_and_survived(socket: Socket) -> None:
     await socket.send_bytes(b'{"type":"response.create"}')
 
-    assert (await _error(socket))["status"] == 400
-    assert (await _done(socket, model="m", input="hi"))["status"] == "completed"
+    assert (await error_of(socket))["status"] == 400
+    assert (await done(socket, model="m", input="hi"))["status"] == "completed"
 
 
 async def test_a_frame_beyond_the_limit_ends_the_connection_with_1009(http: aiohttp.ClientSession) -> None:
-    server = await start(UpstreamSettings(port=0, max_frame=1000))
-    try:
-        async with http.ws_connect(f"{server.url}/v1/responses") as socket:
-            await socket.send_str("x" * 2000)
-            message = await socket.receive(timeout=10)
-            assert (message.type, message.data) == (aiohttp.WSMsgType.CLOSE, 1009)
-    finally:
-        await server.close()
+    async with connected(http, max_frame=1000) as (_, socket):
+        await socket.send_str("x" * 2000)
+        message = await socket.receive(timeout=10)
+        assert (message.type, message.data) == (aiohttp.WSMsgType.CLOSE, 1009)
 
 
 async def test_one_frame_more_than_may_wait_is_refused(http: aiohttp.ClientSession) -> None:
-    server = await start(UpstreamSettings(port=0, queue_frames=1, tokens_per_second=0.01))
-    try:
-        async with http.ws_connect(f"{server.url}/v1/responses") as socket:
-            await socket.send_str('{"type":"response.create","model":"m","input":"1"}')
-            assert (await socket.receive_json(timeout=10))["type"] == "response.created"
-            for _ in range(2):
-                await socket.send_str('{"type":"response.create","model":"m","input":"2"}')
-            seen = [await socket.receive_json(timeout=10)]
-            while seen[-1]["type"] != "error":
-                seen.append(await socket.receive_json(timeout=10))
-            assert (seen[-1]["status"], seen[-1]["error"]["code"]) == (429, "too_many_requests")
-    finally:
-        await server.close()
+    async with connected(http, queue_frames=1, tokens_per_second=0.01) as (_, socket):
+        await socket.send_str('{"type":"response.create","model":"m","input":"1"}')
+        assert (await socket.receive_json(timeout=10))["type"] == "response.created"
+        for _ in range(2):
+            await socket.send_str('{"type":"response.create","model":"m","input":"2"}')
+        seen = [await socket.receive_json(timeout=10)]
+        while seen[-1]["type"] != "error":
+            seen.append(await socket.receive_json(timeout=10))
+        assert (seen[-1]["status"], seen[-1]["error"]["code"]) == (429, "too_many_requests")
 
 
 async def test_a_connection_that_is_old_ends_its_turn_says_so_and_closes(http: aiohttp.ClientSession) -> None:
-    server = await start(UpstreamSettings(port=0, tokens_per_second=200))
-    try:
-        async with http.ws_connect(f"{server.url}/v1/responses") as socket:
-            await socket.send_str('{"type":"response.create","model":"m","input":"1"}')
-            assert (await socket.receive_json(timeout=10))["type"] == "response.created"
-            next(iter(server._ws.connections))._expire()
-            assert (await answer_of(socket))[-1]["type"] == "response.completed"
-            frame = await _error(socket)
-            assert frame["error"]["code"] == "websocket_connection_limit_reached"
-            assert "(60 minutes)" in frame["error"]["message"]
-            assert (await socket.receive(timeout=10)).type is aiohttp.WSMsgType.CLOSE
-    finally:
-        await server.close()
+    async with connected(http, tokens_per_second=200) as (server, socket):
+        await socket.send_str('{"type":"response.create","model":"m","input":"1"}')
+        assert (await socket.receive_json(timeout=10))["type"] == "response.created"
+        next(iter(server._ws.connections))._expire()
+        assert (await answer_of(socket))[-1]["type"] == "response.completed"
+        frame = await error_of(socket)
+        assert frame["error"]["code"] == "websocket_connection_limit_reached"
+        assert "(60 minutes)" in frame["error"]["message"]
+        assert (await socket.receive(timeout=10)).type is aiohttp.WSMsgType.CLOSE
 
 
 async def test_the_age_is_counted_from_the_handshake(http: aiohttp.ClientSession) -> None:
-    server = await start(UpstreamSettings(port=0, connection_max_age=0.01))
-    try:
-        async with http.ws_connect(f"{server.url}/v1/responses") as socket:
-            assert (await _error(socket))["error"]["code"] == "websocket_connection_limit_reached"
-    finally:
-        await server.close()
+    async with connected(http, connection_max_age=0.01) as (_, socket):
+        assert (await error_of(socket))["error"]["code"] == "websocket_connection_limit_reached"
 
 
 async def test_a_client_that_leaves_ends_the_generation(http: aiohttp.ClientSession) -> None:
-    server = await start(UpstreamSettings(port=0, tokens_per_second=0.01))
-    try:
+    async with serving(tokens_per_second=0.01) as server:
         async with http.ws_connect(f"{server.url}/v1/responses") as socket:
             await socket.send_str('{"type":"response.create","model":"m","input":"1"}')
             assert (await socket.receive_json(timeout=10))["type"] == "response.created"
@@ -253,8 +226,6 @@ async def test_a_client_that_leaves_ends_the_generation(http: aiohttp.ClientSess
         await asyncio.wait_for(server._http.idle.wait(), 10)
         assert not [task for task in asyncio.all_tasks() if task.get_name() == "upstream-turn"]
         assert not server._ws.connections
-    finally:
-        await server.close()
 
 
 async def test_digests_stand_for_members_that_the_connection_has_carried(socket: Socket) -> None:
@@ -263,7 +234,7 @@ async def test_digests_stand_for_members_that_the_connection_has_carried(socket:
     digest = envelope_digest(raw.encode())
     await socket.send_str(f'{{"type":"response.create","model":"m","input":"hi","store":false,"tools":{raw}}}')
     first = (await answer_of(socket))[-1]["response"]
-    second = await _done(
+    second = await done(
         socket, model="m", input=outputs(first), store=False, previous_response_id=first["id"],
         deltawire_envelope={"tools": digest},
     )  # fmt: skip
@@ -273,8 +244,8 @@ async def test_digests_stand_for_members_that_the_connection_has_carried(socket:
 
 
 async def test_an_unknown_digest_starts_nothing_and_keeps_the_parent(socket: Socket) -> None:
-    first = await _done(socket, model="m", input="hi", store=False)
-    frame = await _refused(
+    first = await done(socket, model="m", input="hi", store=False)
+    frame = await refusal(
         socket, model="m", input="x", store=False, previous_response_id=first["id"],
         deltawire_envelope={"tools": "0" * 64},
     )  # fmt: skip
@@ -284,7 +255,7 @@ async def test_an_unknown_digest_starts_nothing_and_keeps_the_parent(socket: Soc
         "deltawire_envelope_unknown",
         "tools",
     )
-    assert (await _done(socket, model="m", input="x", store=False, previous_response_id=first["id"]))["status"]
+    assert (await done(socket, model="m", input="x", store=False, previous_response_id=first["id"]))["status"]
 
 
 async def test_the_handshake_offers_the_envelope(socket: Socket) -> None:
@@ -293,50 +264,34 @@ async def test_the_handshake_offers_the_envelope(socket: Socket) -> None:
 
 
 async def test_a_plain_server_offers_nothing_and_refuses_digests(http: aiohttp.ClientSession) -> None:
-    server = await start(UpstreamSettings(port=0, features=()))
-    try:
-        async with http.ws_connect(f"{server.url}/v1/responses") as socket:
-            assert "x-deltawire-features" not in socket._response.headers
-            frame = await _refused(socket, model="m", input="x", deltawire_envelope={"tools": "0" * 64})
-            assert (frame["status"], frame["error"]["code"]) == (400, "unknown_parameter")
-    finally:
-        await server.close()
+    async with connected(http, features=()) as (_, socket):
+        assert "x-deltawire-features" not in socket._response.headers
+        frame = await refusal(socket, model="m", input="x", deltawire_envelope={"tools": "0" * 64})
+        assert (frame["status"], frame["error"]["code"]) == (400, "unknown_parameter")
 
 
 async def test_compressed_messages_are_understood_both_ways(server: Running, http: aiohttp.ClientSession) -> None:
     async with http.ws_connect(f"{server.url}/responses", compress=15) as socket:
         assert socket.compress == 15
-        assert (await _done(socket, model="m", input="x" * 5000))["status"] == "completed"
+        assert (await done(socket, model="m", input="x" * 5000))["status"] == "completed"
 
 
 async def test_the_server_pings(http: aiohttp.ClientSession) -> None:
-    server = await start(UpstreamSettings(port=0, heartbeat=0.05))
-    try:
-        async with http.ws_connect(f"{server.url}/v1/responses", autoping=False) as socket:
-            assert (await socket.receive(timeout=10)).type is aiohttp.WSMsgType.PING
-    finally:
-        await server.close()
+    async with connected(http, autoping=False, heartbeat=0.05) as (_, socket):
+        assert (await socket.receive(timeout=10)).type is aiohttp.WSMsgType.PING
 
 
 async def test_a_compressed_message_is_measured_by_what_it_holds(http: aiohttp.ClientSession) -> None:
-    server = await start(UpstreamSettings(port=0, max_frame=100_000))
-    try:
-        async with http.ws_connect(f"{server.url}/v1/responses", compress=15) as socket:
-            await socket.send_str("x" * 200_000)
-            message = await socket.receive(timeout=10)
-            assert (message.type, message.data) == (aiohttp.WSMsgType.CLOSE, 1009)
-    finally:
-        await server.close()
+    async with connected(http, compress=15, max_frame=100_000) as (_, socket):
+        await socket.send_str("x" * 200_000)
+        message = await socket.receive(timeout=10)
+        assert (message.type, message.data) == (aiohttp.WSMsgType.CLOSE, 1009)
 
 
 async def test_compression_can_be_switched_off(http: aiohttp.ClientSession) -> None:
-    server = await start(UpstreamSettings(port=0, compression="off"))
-    try:
-        async with http.ws_connect(f"{server.url}/v1/responses", compress=15) as socket:
-            assert socket.compress == 0
-            assert (await _done(socket, model="m", input="x"))["status"] == "completed"
-    finally:
-        await server.close()
+    async with connected(http, compress=15, compression="off") as (_, socket):
+        assert socket.compress == 0
+        assert (await done(socket, model="m", input="x"))["status"] == "completed"
 
 
 async def test_text_that_is_not_utf8_fails_the_connection_with_1007(socket: Socket) -> None:
@@ -347,39 +302,12 @@ async def test_text_that_is_not_utf8_fails_the_connection_with_1007(socket: Sock
 
 
 async def test_a_client_that_answers_no_ping_is_let_go(http: aiohttp.ClientSession) -> None:
-    server = await start(UpstreamSettings(port=0, heartbeat=0.05))
-    try:
-        async with http.ws_connect(f"{server.url}/v1/responses", autoping=False):
-            await asyncio.wait_for(server._http.idle.wait(), 10)
-            assert not server._ws.connections
-    finally:
-        await server.close()
+    async with serving(heartbeat=0.05) as server, http.ws_connect(f"{server.url}/v1/responses", autoping=False):
+        await asyncio.wait_for(server._http.idle.wait(), 10)
+        assert not server._ws.connections
 
 
 # Lanes
-
-
-async def _send(socket: Socket, name: str | None, **body: Any) -> None:
-    tag = {} if name is None else {"stream_id": name}
-    await socket.send_str(json.dumps({"type": "response.create", "model": "m", "store": False} | tag | body))
-
-
-async def _by_lane(socket: Socket, answers: int) -> dict[str | None, list[dict[str, Any]]]:
-    """Events up to so many terminal ones, by the lane that they name."""
-    found: dict[str | None, list[dict[str, Any]]] = {}
-    while answers:
-        event = await socket.receive_json(timeout=10)
-        found.setdefault(event.pop("stream_id", None), []).append(event)
-        answers -= event["type"] in TERMINAL
-    return found
-
-
-async def _on(socket: Socket, name: str | None, **body: Any) -> dict[str, Any]:
-    """The last event of a turn on a lane while no other runs."""
-    await _send(socket, name, **body)
-    ((lane, events),) = (await _by_lane(socket, 1)).items()
-    assert lane == name
-    return events[-1]
 
 
 @pytest.fixture
@@ -398,21 +326,12 @@ def held(monkeypatch: pytest.MonkeyPatch) -> asyncio.Event:
     return gate
 
 
-async def _begun(socket: Socket, answers: int) -> list[dict[str, Any]]:
-    """Events until so many answers have begun; none may end."""
-    events: list[dict[str, Any]] = []
-    while sum(event["type"] == "response.created" for event in events) < answers:
-        events.append(await socket.receive_json(timeout=10))
-        assert events[-1]["type"] not in TERMINAL, events[-1]
-    return events
-
-
 async def test_lanes_run_beside_each_other_and_each_has_all_of_its_events(held: asyncio.Event, socket: Socket) -> None:
     for name in ("a", "b", None):
-        await _send(socket, name, input=f"for {name}")
-    begun = await _begun(socket, 3)
+        await send(socket, name, input=f"for {name}")
+    begun = await until_begun(socket, 3)
     held.set()
-    ended = await _by_lane(socket, 3)
+    ended = await by_lane(socket, 3)
 
     assert ended.keys() == {"a", "b", None}
     for name, rest in ended.items():
@@ -422,7 +341,7 @@ async def test_lanes_run_beside_each_other_and_each_has_all_of_its_events(held: 
 
 
 async def test_a_tagged_event_is_one_that_clients_know(socket: Socket) -> None:
-    await _send(socket, "main", input="hi")
+    await send(socket, "main", input="hi")
 
     check_events(events := await answer_of(socket))
     assert {event["stream_id"] for event in events} == {"main"}
@@ -430,8 +349,8 @@ async def test_a_tagged_event_is_one_that_clients_know(socket: Socket) -> None:
 
 async def test_within_a_lane_turns_follow_each_other(socket: Socket) -> None:
     for text in ("one", "two"):
-        await _send(socket, "a", input=text)
-    events = (await _by_lane(socket, 2))["a"]
+        await send(socket, "a", input=text)
+    events = (await by_lane(socket, 2))["a"]
 
     kinds = [event["type"] for event in events if event["type"] in TERMINAL | {"response.created"}]
     assert kinds == ["response.created", "response.completed"] * 2
@@ -439,30 +358,26 @@ async def test_within_a_lane_turns_follow_each_other(socket: Socket) -> None:
 
 
 async def test_the_seventeenth_waits_until_one_ends(held: asyncio.Event, http: aiohttp.ClientSession) -> None:
-    server = await start(UpstreamSettings(port=0, queue_frames=1))
-    try:
-        async with http.ws_connect(f"{server.url}/v1/responses") as socket:
-            for number in range(16):
-                await _send(socket, f"lane-{number}", input="hi")
-            await _begun(socket, 16)
-            await _send(socket, "lane-16", input="hi")
-            await _send(socket, "lane-0", input="hi")  # one too many to wait, which is told at once
-            before = await _by_lane(socket, 1)
-            assert before["lane-0"][-1]["error"]["code"] == "too_many_requests"
-            assert "lane-16" not in before
-            held.set()
-            after = await _by_lane(socket, 17)
-            assert after["lane-16"][0]["type"] == "response.created"
-            assert {events[-1]["type"] for events in after.values()} == {"response.completed"}
-    finally:
-        await server.close()
+    async with connected(http, queue_frames=1) as (_, socket):
+        for number in range(16):
+            await send(socket, f"lane-{number}", input="hi")
+        await until_begun(socket, 16)
+        await send(socket, "lane-16", input="hi")
+        await send(socket, "lane-0", input="hi")  # one too many to wait, which is told at once
+        before = await by_lane(socket, 1)
+        assert before["lane-0"][-1]["error"]["code"] == "too_many_requests"
+        assert "lane-16" not in before
+        held.set()
+        after = await by_lane(socket, 17)
+        assert after["lane-16"][0]["type"] == "response.created"
+        assert {events[-1]["type"] for events in after.values()} == {"response.completed"}
 
 
 async def test_each_lane_continues_its_own_latest(socket: Socket) -> None:
-    latest = {name: await _on(socket, name, input=f"first of {name}", tools=[WEATHER]) for name in ("a", "b", None)}
+    latest = {name: await last_on(socket, name, input=f"first of {name}", tools=[WEATHER]) for name in ("a", "b", None)}
     for name, event in latest.items():
         response = event["response"]
-        then = await _on(
+        then = await last_on(
             socket, name, input=outputs(response), tools=[WEATHER], previous_response_id=response["id"]
         )  # fmt: skip
         assert then["type"] == "response.completed"
@@ -470,41 +385,41 @@ async def test_each_lane_continues_its_own_latest(socket: Socket) -> None:
 
 
 async def test_a_lane_may_continue_the_latest_of_another_and_not_an_older_one(socket: Socket) -> None:
-    first = (await _on(socket, "main", input="hi"))["response"]["id"]
-    fork = await _on(socket, "fork", input="x", previous_response_id=first)
+    first = (await last_on(socket, "main", input="hi"))["response"]["id"]
+    fork = await last_on(socket, "fork", input="x", previous_response_id=first)
     assert fork["type"] == "response.completed"
-    assert (await _on(socket, "main", input="on", previous_response_id=first))["type"] == "response.completed"
-    late = await _on(socket, "late", input="x", previous_response_id=first)
+    assert (await last_on(socket, "main", input="on", previous_response_id=first))["type"] == "response.completed"
+    late = await last_on(socket, "late", input="x", previous_response_id=first)
 
     assert late["error"]["code"] == "previous_response_not_found"
 
 
 async def test_a_fork_that_fails_keeps_the_parent_and_its_own_lane_evicts_it(socket: Socket) -> None:
-    first = (await _on(socket, "main", input="hi"))["response"]["id"]
+    first = (await last_on(socket, "main", input="hi"))["response"]["id"]
     orphan = [{"type": "function_call_output", "call_id": "call_none", "output": "x"}]
-    assert (await _on(socket, "fork", input=orphan, previous_response_id=first))["status"] == 400
-    assert (await _on(socket, "fork", input="x", previous_response_id=first))["type"] == "response.completed"
-    assert (await _on(socket, "main", input=orphan, previous_response_id=first))["status"] == 400
-    gone = await _on(socket, "main", input="x", previous_response_id=first)
+    assert (await last_on(socket, "fork", input=orphan, previous_response_id=first))["status"] == 400
+    assert (await last_on(socket, "fork", input="x", previous_response_id=first))["type"] == "response.completed"
+    assert (await last_on(socket, "main", input=orphan, previous_response_id=first))["status"] == 400
+    gone = await last_on(socket, "main", input="x", previous_response_id=first)
 
     assert gone["error"]["code"] == "previous_response_not_found"
 
 
 async def test_a_fork_holds_its_parent_from_the_moment_it_is_taken(socket: Socket) -> None:
-    first = (await _on(socket, "main", input="hi"))["response"]["id"]
-    await _send(socket, "fork", input="x", previous_response_id=first)
-    await _send(socket, "main", input="y", previous_response_id=first)
-    answers = await _by_lane(socket, 2)
+    first = (await last_on(socket, "main", input="hi"))["response"]["id"]
+    await send(socket, "fork", input="x", previous_response_id=first)
+    await send(socket, "main", input="y", previous_response_id=first)
+    answers = await by_lane(socket, 2)
 
     assert [answers[name][-1]["type"] for name in ("fork", "main")] == ["response.completed"] * 2
 
 
 async def test_an_answer_that_breaks_off_evicts_its_parent(socket: Socket, monkeypatch: pytest.MonkeyPatch) -> None:
-    first = (await _on(socket, "a", input="hi"))["response"]["id"]
+    first = (await last_on(socket, "a", input="hi"))["response"]["id"]
     with monkeypatch.context() as broken:
         broken.setattr("upstream.answer.Answer._delta", _broken)
-        assert (await _on(socket, "a", input="x", previous_response_id=first))["type"] == "response.failed"
-    gone = await _on(socket, "a", input="x", previous_response_id=first)
+        assert (await last_on(socket, "a", input="x", previous_response_id=first))["type"] == "response.failed"
+    gone = await last_on(socket, "a", input="x", previous_response_id=first)
 
     assert gone["error"]["code"] == "previous_response_not_found"
 
@@ -514,18 +429,18 @@ def _broken(*_: object) -> None:
 
 
 async def test_errors_of_a_lane_name_it(socket: Socket) -> None:
-    assert (await _on(socket, "a", input=3))["error"]["param"] == "input"
-    assert (await _on(socket, "a", background=True))["error"]["param"] == "background"
-    assert (await _on(socket, None, input=3))["error"]["param"] == "input"
+    assert (await last_on(socket, "a", input=3))["error"]["param"] == "input"
+    assert (await last_on(socket, "a", background=True))["error"]["param"] == "background"
+    assert (await last_on(socket, None, input=3))["error"]["param"] == "input"
 
 
 async def test_a_bad_name_is_refused_in_its_turn_without_a_name(held: asyncio.Event, socket: Socket) -> None:
-    await _send(socket, None, input="hi")
-    await _send(socket, "no good", input="hi")
+    await send(socket, None, input="hi")
+    await send(socket, "no good", input="hi")
     await socket.send_bytes(b"{}")
-    await _begun(socket, 1)
+    await until_begun(socket, 1)
     held.set()
-    ((name, events),) = (await _by_lane(socket, 3)).items()
+    ((name, events),) = (await by_lane(socket, 3)).items()
 
     assert name is None
     assert [event["type"] for event in events][-3:] == ["response.completed", "error", "error"]
@@ -534,41 +449,37 @@ async def test_a_bad_name_is_refused_in_its_turn_without_a_name(held: asyncio.Ev
 
 async def test_the_thirty_third_name_is_refused_and_the_others_go_on(socket: Socket) -> None:
     for number in range(32):
-        assert (await _on(socket, f"agent_{number}", input="hi"))["type"] == "response.completed"
-    refused = await _on(socket, "agent_33", input="hi")
+        assert (await last_on(socket, f"agent_{number}", input="hi"))["type"] == "response.completed"
+    refused = await last_on(socket, "agent_33", input="hi")
 
     assert (refused["status"], refused["error"]["code"]) == (400, "websocket_stream_limit_reached")
-    assert (await _on(socket, "agent_0", input="hi"))["type"] == "response.completed"
-    assert (await _on(socket, None, input="hi"))["type"] == "response.completed"
+    assert (await last_on(socket, "agent_0", input="hi"))["type"] == "response.completed"
+    assert (await last_on(socket, None, input="hi"))["type"] == "response.completed"
 
 
 @pytest.mark.parametrize("changed", [{"lanes": "off"}, {"dialect": "open-responses"}], ids=str)
 async def test_lanes_can_be_switched_off(http: aiohttp.ClientSession, changed: dict[str, Any]) -> None:
-    server = await start(UpstreamSettings(port=0, **changed))
-    try:
-        async with http.ws_connect(f"{server.url}/v1/responses") as socket:
-            await _send(socket, None, input="hi")
-            await _send(socket, "main", input="hi")
-            ((name, events),) = (await _by_lane(socket, 2)).items()
-            assert name is None
-            assert [event["type"] for event in events][-2:] == ["response.completed", "error"]
-            assert events[-1]["error"]["code"] == "invalid_stream_id"
-    finally:
-        await server.close()
+    async with connected(http, **changed) as (_, socket):
+        await send(socket, None, input="hi")
+        await send(socket, "main", input="hi")
+        ((name, events),) = (await by_lane(socket, 2)).items()
+        assert name is None
+        assert [event["type"] for event in events][-2:] == ["response.completed", "error"]
+        assert events[-1]["error"]["code"] == "invalid_stream_id"
 
 
 async def test_at_the_age_limit_lanes_end_what_runs_and_say_so_of_what_waits(
     held: asyncio.Event, server: Running, socket: Socket
 ) -> None:
     for name in ("a", "a", "b"):
-        await _send(socket, name, input="hi")
-    await _begun(socket, 2)
+        await send(socket, name, input="hi")
+    await until_begun(socket, 2)
     next(iter(server._ws.connections))._expire()
-    await _send(socket, "c", input="late")
-    late = await _by_lane(socket, 1)
+    await send(socket, "c", input="late")
+    late = await by_lane(socket, 1)
     assert late["c"][-1]["error"]["code"] == "websocket_connection_limit_reached"
     held.set()
-    answers = await _by_lane(socket, 4)
+    answers = await by_lane(socket, 4)
 
     kinds = [event["type"] for event in answers["a"] if event["type"] in TERMINAL]
     assert kinds == ["response.completed", "error"]
@@ -582,13 +493,13 @@ async def test_at_the_age_limit_lanes_end_what_runs_and_say_so_of_what_waits(
 async def test_at_the_age_limit_the_default_lane_is_told_once(
     held: asyncio.Event, server: Running, socket: Socket
 ) -> None:
-    await _send(socket, "a", input="hi")
+    await send(socket, "a", input="hi")
     for _ in range(2):
-        await _send(socket, None, input="hi")
-    await _begun(socket, 2)
+        await send(socket, None, input="hi")
+    await until_begun(socket, 2)
     next(iter(server._ws.connections))._expire()
     held.set()
-    answers = await _by_lane(socket, 3)
+    answers = await by_lane(socket, 3)
 
     assert [event["type"] for event in answers[None]][-2:] == ["response.completed", "error"]
     assert (await socket.receive(timeout=10)).type is aiohttp.WSMsgType.CLOSE
@@ -597,8 +508,8 @@ async def test_at_the_age_limit_the_default_lane_is_told_once(
 async def test_a_closing_server_tells_an_idle_client_nothing_but_the_close(http: aiohttp.ClientSession) -> None:
     server = await start(UpstreamSettings(port=0))
     async with http.ws_connect(f"{server.url}/v1/responses") as socket:
-        await _send(socket, "a", input="hi")
-        await _by_lane(socket, 1)
+        await send(socket, "a", input="hi")
+        await by_lane(socket, 1)
         closing = asyncio.ensure_future(server.close())
         message = await socket.receive(timeout=10)
         assert (message.type, message.data) == (aiohttp.WSMsgType.CLOSE, 1001)
@@ -608,15 +519,15 @@ async def test_a_closing_server_tells_an_idle_client_nothing_but_the_close(http:
 async def test_a_closing_server_refuses_what_waits(held: asyncio.Event, http: aiohttp.ClientSession) -> None:
     server = await start(UpstreamSettings(port=0, drain_seconds=60))
     async with http.ws_connect(f"{server.url}/v1/responses") as socket:
-        await _send(socket, None, input="hi")
-        await _begun(socket, 1)
-        await _send(socket, None, input="hi")
-        await _send(socket, "x", input=3)
-        assert (await _by_lane(socket, 1))["x"][-1]["error"]["param"] == "input", "all before it has been read"
+        await send(socket, None, input="hi")
+        await until_begun(socket, 1)
+        await send(socket, None, input="hi")
+        await send(socket, "x", input=3)
+        assert (await by_lane(socket, 1))["x"][-1]["error"]["param"] == "input", "all before it has been read"
         closing = asyncio.ensure_future(server.close())
         await asyncio.sleep(0)
         held.set()
-        events = (await _by_lane(socket, 2))[None]
+        events = (await by_lane(socket, 2))[None]
         assert events[-2]["type"] == "response.completed"
         assert (events[-1]["status"], events[-1]["error"]["code"]) == (503, "service_unavailable")
         assert (await socket.receive(timeout=10)).data == 1001
@@ -624,14 +535,11 @@ async def test_a_closing_server_refuses_what_waits(held: asyncio.Event, http: ai
 
 
 async def test_a_client_that_leaves_ends_all_lanes(http: aiohttp.ClientSession) -> None:
-    server = await start(UpstreamSettings(port=0, tokens_per_second=0.01))
-    try:
+    async with serving(tokens_per_second=0.01) as server:
         async with http.ws_connect(f"{server.url}/v1/responses") as socket:
             for name in ("a", "b", "a"):
-                await _send(socket, name, input="hi")
+                await send(socket, name, input="hi")
             seen = [(await socket.receive_json(timeout=10))["type"] for _ in range(2)]
             assert "response.created" in seen
         await asyncio.wait_for(server._http.idle.wait(), 10)
         assert not [task for task in asyncio.all_tasks() if task.get_name() == "upstream-turn"]
-    finally:
-        await server.close()

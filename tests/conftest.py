@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 settings.register_profile("deltawire", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("deltawire")
 
+# What these assert is as much a test as what test files do, and shown as well when it fails.
+pytest.register_assert_rewrite("tests.support.game", "tests.upstream.sockets")
+
 _Report = TypeVar("_Report", pytest.TestReport, pytest.CollectReport)
 
 

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from upstream.engine import Delta, End, Part, Start
-from upstream.engines.functions import custom_input
+from upstream.engine import Delta, End, Part
+from upstream.engines.functions import custom_input, start_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -89,7 +89,7 @@ class Calls:
 
     def _rest(self, call: _Call) -> Iterator[Part]:
         if self._is_custom(call):
-            yield self._start(call)
+            yield start_of(self._tools, call.name)
             yield Delta(custom_input("".join(call.pieces)), len(call.pieces))
         else:
             yield from self._stream(call)
@@ -97,15 +97,9 @@ class Calls:
     def _stream(self, call: _Call) -> Iterator[Part]:
         if not call.begun:
             call.begun = True
-            yield self._start(call)
+            yield start_of(self._tools, call.name)
         fresh, call.told = call.pieces[call.told :], len(call.pieces)
         yield from (Delta(piece) for piece in fresh)
-
-    def _start(self, call: _Call) -> Start:
-        tool = self._tools.get(call.name)
-        if tool is None:
-            return Start("function_call", call.name)
-        return Start("custom_tool_call" if tool.type == "custom" else "function_call", tool.name, tool.namespace)
 
     def _is_custom(self, call: _Call) -> bool:
         return call.name in self._tools and self._tools[call.name].type == "custom"

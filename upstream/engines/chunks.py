@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Literal
 
-import orjson
-
 from upstream.engine import Delta, End, Part, Start, Stop, Usage
 from upstream.engines.calls import Calls
-from upstream.engines.failures import broken_off, in_stream
+from upstream.engines.failures import broken_off, told
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -40,14 +38,7 @@ class Chunks:
         if data.strip() == DONE:
             self.done = True
             return []
-        try:
-            chunk = orjson.loads(data)
-        except orjson.JSONDecodeError:
-            raise broken_off() from None
-        if not isinstance(chunk, dict):
-            raise broken_off()
-        if chunk.get("error"):
-            raise in_stream(chunk)
+        chunk = told(data)
         self._usage = _usage(chunk.get("usage")) or self._usage
         choices = chunk.get("choices")
         choice = choices[0] if isinstance(choices, list) and choices else None

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import orjson
-
 from upstream.engine import Delta, Part, Start, Stop, Usage
-from upstream.engines.failures import broken_off, in_stream
+from upstream.engines.failures import broken_off, told
 from upstream.engines.tags import Tags
 
 if TYPE_CHECKING:
@@ -34,14 +32,7 @@ class Completion:
 
     def feed(self, data: bytes) -> Iterator[Part]:
         """Parts of one event. Raises `ApiError` for an error in it."""
-        try:
-            event = orjson.loads(data)
-        except orjson.JSONDecodeError:
-            raise broken_off() from None
-        if not isinstance(event, dict):
-            raise broken_off()
-        if event.get("error"):
-            raise in_stream(event)
+        event = told(data)
         content, tokens = event.get("content"), event.get("tokens")
         if isinstance(tokens, list):
             self.tokens += tokens

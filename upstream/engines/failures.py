@@ -55,12 +55,24 @@ def from_answer(status: int, headers: Mapping[str, str], body: bytes) -> ApiErro
     return server_error("The engine failed.", status=HTTPStatus.BAD_GATEWAY)
 
 
-def in_stream(chunk: dict[str, Any]) -> ApiError:
-    """The error that a chunk carries."""
-    told = from_frame(chunk)
+def told(data: bytes) -> dict[str, Any]:
+    """The object of one event of an answer. Raises `ApiError` when it is none, and when it is an error."""
+    try:
+        chunk: Any = orjson.loads(data)
+    except orjson.JSONDecodeError:
+        raise broken_off() from None
+    if not isinstance(chunk, dict):
+        raise broken_off()
+    if chunk.get("error"):
+        raise _in_stream(chunk)
+    return chunk
+
+
+def _in_stream(chunk: dict[str, Any]) -> ApiError:
+    error = from_frame(chunk)
     code = chunk["error"].get("code") if isinstance(chunk["error"], dict) else None
-    status = code if isinstance(code, int) else told.status
-    return from_answer(status, told.headers, orjson.dumps(chunk))
+    status = code if isinstance(code, int) else error.status
+    return from_answer(status, error.headers, orjson.dumps(chunk))
 
 
 def _read(body: bytes) -> ApiError:

@@ -10,10 +10,11 @@ import json
 import re
 from typing import TYPE_CHECKING, Any
 
+from upstream.engine import Start
 from upstream.problems import unsupported
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from upstream.engine import Prompt
     from upstream.resolve import Tool
@@ -44,6 +45,14 @@ def function_name(name: str, namespace: str = "") -> str:
 def by_name(tools: Iterable[Tool]) -> dict[str, Tool]:
     """Each tool under the name that stands for it."""
     return {function_name(tool.name, tool.namespace): tool for tool in tools}
+
+
+def start_of(tools: Mapping[str, Tool], name: str) -> Start:
+    """The beginning of a call of the tool under this name; of a function so called when there is none."""
+    tool = tools.get(name)
+    if tool is None:
+        return Start("function_call", name)
+    return Start("custom_tool_call" if tool.type == "custom" else "function_call", tool.name, tool.namespace)
 
 
 def functions(tools: Iterable[Tool]) -> list[dict[str, Any]]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from upstream.engine import Delta, End, Part, Start
 from upstream.engines.chatml import CALL, THINK
-from upstream.engines.functions import custom_input
+from upstream.engines.functions import custom_input, start_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -106,12 +106,5 @@ class Tags:
     def _call(self, call: dict[str, Any]) -> Iterator[Part]:
         arguments = call.get("arguments", {})
         text = arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False)
-        tool = self._tools.get(call["name"])
-        if tool is None:
-            yield Start("function_call", call["name"])
-        elif tool.type == "custom":
-            text = custom_input(text)
-            yield Start("custom_tool_call", tool.name, tool.namespace)
-        else:
-            yield Start("function_call", tool.name, tool.namespace)
-        yield from (Delta(text), End())
+        start = start_of(self._tools, call["name"])
+        yield from (start, Delta(custom_input(text) if start.kind == "custom_tool_call" else text), End())

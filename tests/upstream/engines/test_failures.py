@@ -4,7 +4,8 @@ import json
 
 import pytest
 
-from upstream.engines.failures import broken_off, from_answer, in_stream, unreachable
+from upstream.engines.failures import broken_off, from_answer, told, unreachable
+from wire.errors import ApiError
 
 
 def _body(message: str = "what it says", code: str | None = None) -> bytes:
@@ -64,7 +65,16 @@ def test_what_only_the_operator_can_change_is_a_server_error_without_the_engines
     ],
 )
 def test_an_error_in_a_stream_has_the_status_that_it_tells(chunk: dict[str, object], status: int) -> None:
-    assert in_stream(chunk).status == status
+    with pytest.raises(ApiError) as raised:
+        told(json.dumps(chunk).encode())
+    assert raised.value.status == status
+
+
+@pytest.mark.parametrize("data", [b"", b"<html>", b"[]", b"3"])
+def test_an_event_that_is_no_object_broke_off(data: bytes) -> None:
+    with pytest.raises(ApiError) as raised:
+        told(data)
+    assert (raised.value.status, raised.value.message) == (broken_off().status, broken_off().message)
 
 
 def test_no_answer_and_half_an_answer_are_server_errors() -> None:

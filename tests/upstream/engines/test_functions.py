@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.upstream.engines.prompts import PATCH, SPACED, WEATHER, prompt
+from upstream.engine import Start
 from upstream.engines.functions import (
     by_name,
     custom_arguments,
@@ -14,6 +15,7 @@ from upstream.engines.functions import (
     function_name,
     functions,
     offered,
+    start_of,
 )
 from wire.errors import ApiError
 
@@ -103,3 +105,13 @@ def test_a_custom_input_survives_the_way_there_and_back(text: str) -> None:
 @pytest.mark.parametrize(("arguments", "text"), [("*** x", "*** x"), ('"y"', "y"), ('{"a":1}', '{"a":1}'), ("", "")])
 def test_arguments_of_another_form_are_the_input_themselves(arguments: str, text: str) -> None:
     assert custom_input(arguments) == text
+
+
+def test_a_call_begins_as_that_of_the_tool_that_its_name_stands_for() -> None:
+    tools = by_name(_ALL)
+    assert start_of(tools, "get_weather") == Start("function_call", "get_weather")
+    for tool in _ALL:
+        begun = start_of(tools, function_name(tool.name, tool.namespace))
+        assert (begun.name, begun.namespace) == (tool.name, tool.namespace)
+        assert begun.kind == ("custom_tool_call" if tool.type == "custom" else "function_call")
+    assert start_of(tools, "nobody") == Start("function_call", "nobody")

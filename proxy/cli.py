@@ -189,7 +189,7 @@ def _model(words: Sequence[str], environment: Mapping[str, str]) -> int:
     import upstream.engines.weights  # noqa: PLC0415 - see above
 
     made = parser(
-        "deltawire model", "Downloads the weights of the engine local (93 MB) into the cache folder, once.", ()
+        "deltawire model", "Downloads the weights of the engine local (98 MB) into the cache folder, once.", ()
     )
     made.add_argument("action", metavar="fetch", choices=["fetch"], help="download them, and print where they are")
     made.parse_args(words)

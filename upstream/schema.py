@@ -31,6 +31,11 @@ _CANDIDATES = (
     "https://example.com/",
     "00000000-0000-4000-8000-000000000000",
 )
+_ATOMS = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]", re.DOTALL)
+_SLOW = re.compile(r"\)[*+?{]")
+_FLAGS = re.compile(r"\(\?[aiLmsux-]")
+_BRANCHES = 4
+_LONGEST_PATTERN = 500
 _BEYOND = frozenset(
     {
         *("not", "if", "contains", "propertyNames", "patternProperties", "minProperties"),
@@ -124,7 +129,7 @@ def _string(schema: dict[str, Any]) -> str:
         return _FORMATS[schema["format"]]
     least, most = schema.get("minLength", 0), schema.get("maxLength", math.inf)
     pattern = schema.get("pattern")
-    if least > _LONGEST:
+    if least > _LONGEST or (pattern is not None and not _is_quick(pattern)):
         raise Impossible
     for candidate in _CANDIDATES:
         text = candidate.ljust(least, "x") if pattern is None else candidate
@@ -132,6 +137,15 @@ def _string(schema: dict[str, Any]) -> str:
         if least <= len(text) <= most and (pattern is None or re.search(pattern, text)):
             return text
     raise Impossible
+
+
+def _is_quick(pattern: str) -> bool:
+    """Whether a client's expression surely ends soon: few branches, and no repeated group, which may hold a repeat."""
+    if len(pattern) > _LONGEST_PATTERN:
+        return False
+    bare = _ATOMS.sub("x", pattern)
+    branches = sum(bare.replace("(?", "(").count(sign) for sign in "*+?{|")
+    return branches <= _BRANCHES and _SLOW.search(bare) is None and _FLAGS.search(pattern) is None
 
 
 def _number(schema: dict[str, Any], *, whole: bool) -> int | float:

@@ -74,6 +74,11 @@ def test_optional_members_are_left_out() -> None:
         {"$ref": "#/$defs/a", "$defs": {"a": {"anyOf": [{"$ref": "#/$defs/a"}] * 10}}},
         {"type": "array", "minItems": 10**12},
         {"type": "string", "minLength": 10**12},
+        {"type": "string", "pattern": r"^([\w-]+)+!$"},
+        {"type": "string", "pattern": r"^[\w-]*[\w-]*[\w-]*[\w-]*[\w-]*[\w-]*[\w-]*[\w-]*[\w-]*!$"},
+        {"type": "string", "pattern": "[" * 10**6},
+        {"type": "string", "pattern": "(?x)#[\n" + r"^([\w-]+)+!$#]"},
+        {"type": "string", "pattern": r"^(?:[\w-]|\w)" + r"(?:[\w-]|\w)" * 35 + "!$"},
     ],
 )
 def test_what_cannot_be_made_is_said_to_be_impossible(schema: object) -> None:

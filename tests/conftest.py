@@ -20,7 +20,7 @@ settings.register_profile("deltawire", deadline=None, suppress_health_check=[Hea
 settings.load_profile("deltawire")
 
 # What these assert is as much a test as what test files do, and shown as well when it fails.
-pytest.register_assert_rewrite("tests.support.game", "tests.upstream.sockets")
+pytest.register_assert_rewrite("tests.support.game", "tests.support.stores", "tests.upstream.sockets")
 
 _Report = TypeVar("_Report", pytest.TestReport, pytest.CollectReport)
 

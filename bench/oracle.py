@@ -22,11 +22,13 @@ if TYPE_CHECKING:
 FREE = frozenset(
     {
         "client_metadata",
+        "frequency_penalty",
         "include",
         "max_output_tokens",
         "max_tool_calls",
         "metadata",
         "moderation",
+        "presence_penalty",
         "prompt_cache_key",
         "prompt_cache_options",
         "prompt_cache_retention",

@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from bench.oracle import Oracle
+from bench.oracle import FREE, Oracle
+from state.envelope import POLICY, Policy
 from upstream.scripted import function_call, message, reasoning
 
 A, B, C = ({"role": "user", "content": text} for text in "abc")
@@ -120,3 +121,7 @@ def test_text_alone_is_a_message() -> None:
     oracle.completed(1, [])
     message_of_user = {"type": "message", "role": "user", "content": "hi"}
     assert oracle.asked(2, json.dumps({"input": [message_of_user, A]}).encode()).possible
+
+
+def test_its_own_list_of_free_fields_names_those_that_the_sidecar_takes_for_free() -> None:
+    assert {name for name, policy in POLICY.items() if policy is Policy.FREE} == FREE

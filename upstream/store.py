@@ -53,7 +53,8 @@ class Store:
         self._entries: OrderedDict[str, Stored] = OrderedDict()
         self._states: dict[str, _State] = {}
         self._heirs: dict[str, int] = {}
-        self._items: dict[str, tuple[str, Item]] = {}
+        self._items: dict[tuple[bytes, str], dict[str, Item]] = {}
+        """By owner and id, as each response has it: clients name items themselves, and send them again."""
         self.bytes = 0
         """Charged at present."""
 
@@ -69,7 +70,7 @@ class Store:
         self._account(stored)
         for item in (*stored.input, *stored.output):
             if item.id is not None:
-                self._items[item.id] = (stored.id, item)
+                self._items.setdefault((stored.owner, item.id), {})[stored.id] = item
         while self.bytes > self._limit and self._entries:
             self.drop(next(iter(self._entries)))
         self.budget.relieve()
@@ -83,10 +84,8 @@ class Store:
         return found
 
     def item(self, item_id: str, owner: bytes) -> Item | None:
-        """An item of any of this owner's responses."""
-        response_id, item = self._items.get(item_id, ("", None))
-        found = self._entries.get(response_id)
-        return item if found is not None and found.owner == owner else None
+        """An item of any of this owner's responses: of several that have it, of the last."""
+        return next(reversed(self._items.get((owner, item_id), {}).values()), None)
 
     def delete(self, response_id: str, owner: bytes) -> bool:
         """Forget the response; False when there was none of this owner's."""
@@ -103,9 +102,15 @@ class Store:
         self.bytes -= self._charge(stored)
         self._heirs.pop(response_id, None)
         for item in (*stored.input, *stored.output):
-            if item.id is not None and self._items.get(item.id, ("",))[0] == response_id:
-                del self._items[item.id]
+            if item.id is not None:
+                self._forget((stored.owner, item.id), response_id)
         self._inherit(stored, -1)
+
+    def _forget(self, key: tuple[bytes, str], response_id: str) -> None:
+        having = self._items.get(key, {})
+        having.pop(response_id, None)
+        if not having:
+            self._items.pop(key, None)
 
     def _inherit(self, child: Stored, change: int) -> None:
         parent = self._entries.get(child.parent or "")

@@ -38,6 +38,33 @@ def test_items_are_found_by_their_owner_alone() -> None:
     assert store.item("msg_b", _ME) is None
 
 
+def test_an_item_of_anothers_with_the_same_id_changes_nothing() -> None:
+    store = Store(10_000)
+    mine, theirs = _stored("a"), replace(_stored("b", owner=_YOU), output=_stored("a").output)
+    store.put(mine)
+    store.put(theirs)
+
+    assert store.item("msg_a", _ME) is mine.output[0]
+    assert store.item("msg_a", _YOU) is theirs.output[0]
+    store.delete("b", _YOU)
+    assert store.item("msg_a", _ME) is mine.output[0]
+    assert store.item("msg_a", _YOU) is None
+
+
+def test_an_item_is_found_as_long_as_any_response_has_it() -> None:
+    for order in ("ab", "ba"):
+        store = Store(10_000)
+        made = _stored("a")
+        echoed = replace(_stored("b", parent=made), input=(*made.output, *made.output))
+        store.put(made)
+        store.put(echoed)
+
+        store.delete(order[0], _ME)
+        assert store.item("msg_a", _ME) == made.output[0]
+        store.delete(order[1], _ME)
+        assert store.item("msg_a", _ME) is None
+
+
 def test_a_deleted_response_is_gone_with_its_items() -> None:
     store = Store(10_000)
     store.put(_stored("a"))

@@ -82,7 +82,6 @@ class Admission:
 
     def admit(self, members: dict[str, bytes], owner: bytes, lane: Lane | None = None) -> Turn:
         """The turn. Raises `ApiError`. `lane` is None over HTTP: then only stored responses can be continued."""
-        self.gate.begin(owner)
         try:
             return self._admit(read_request(members), owner, lane)
         except (msgspec.DecodeError, RecursionError):  # such as a number beyond all bounds, deep within an item

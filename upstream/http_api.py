@@ -106,7 +106,7 @@ class HttpApi:
         """`POST /responses`: JSON, or a stream of events when `stream` is true."""
         began = time.monotonic()
         owner = self.owner(request)
-        turn = self._admission.admit(body_members(await read_body(request, self._settings.max_body)), owner)
+        turn = self._admission.admit(await self._members(request), owner)
         run = Run(turn, engine=self._engine, admission=self._admission, now=now)
         streams = turn.request.fields.stream is True
         if turn.request.fields.background:
@@ -124,12 +124,12 @@ class HttpApi:
 
     async def compact(self, request: web.Request) -> web.Response:
         """`POST /responses/compact`: a conversation in less, as the base of a new chain."""
-        members = body_members(await read_body(request, self._settings.max_body))
+        members = await self._members(request)
         return as_json(side.compacted(self._admission, members, self.owner(request), now()))
 
     async def input_tokens(self, request: web.Request) -> web.Response:
         """`POST /responses/input_tokens`: what a request would be counted as, without an answer."""
-        members = body_members(await read_body(request, self._settings.max_body))
+        members = await self._members(request)
         return as_json(side.counted(self._admission, members, self.owner(request)))
 
     async def upgrade(self, request: web.Request) -> web.StreamResponse:
@@ -164,6 +164,11 @@ class HttpApi:
         owner = request.get(OWNER)
         if owner is not None and request.method == "POST":
             response.headers.update(self._admission.gate.headers(owner))
+
+    async def _members(self, request: web.Request) -> dict[str, bytes]:
+        """The body, whose request counts from here on, whatever it turns out to be."""
+        self._admission.gate.begin(self.owner(request))
+        return body_members(await read_body(request, self._settings.max_body))
 
     def _visible(self, request: web.Request) -> list[str]:
         return self._admission.gate.visible(self.owner(request), self._settings.models)

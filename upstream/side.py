@@ -48,7 +48,6 @@ def compacted(admission: Admission, members: dict[str, bytes], owner: bytes, cre
 
 
 def _read(admission: Admission, members: dict[str, bytes], owner: bytes, *, named: bool) -> Read:
-    admission.gate.begin(owner)
     try:
         request = read_request(members)
         if named:

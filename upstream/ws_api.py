@@ -145,10 +145,18 @@ class Connection:
 
     async def _received(self, name: str | None, frame: Frame) -> None:
         self._share.envelopes()
-        error = self._lanes.offer(name, frame)
+        error = self._lanes.offer(name, self._counted(frame))
         if error is not None:
             await self._tell(error, name)
         self._start()
+
+    def _counted(self, frame: Frame) -> Frame:
+        """The frame, or what refuses it: it counts when it arrives, whatever becomes of it."""
+        try:
+            self._admission.gate.begin(self._owner)
+        except ApiError as error:
+            return Frame(parent=frame.parent, refusal=error)
+        return frame
 
     def _start(self) -> None:
         """Begin all that may: a parent is found here, at the moment the frame is taken."""

@@ -254,6 +254,63 @@ async def test_on_a_socket_the_envelope_of_the_error_carries_the_headers(
     assert frame["headers"]["x-ratelimit-limit-requests"] == "2"
 
 
+@pytest.mark.parametrize("path", ["responses", "responses/compact", "responses/input_tokens"])
+@pytest.mark.parametrize(
+    ("body", "coding"), [(b"{not json", ""), (b'{"model": 5}', ""), (b"{}", "gzip"), (b"{}", "unknown")]
+)
+async def test_a_request_that_is_refused_counts_as_well_and_once(
+    guarded: Running, http: aiohttp.ClientSession, few: Made, *, path: str, body: bytes, coding: str
+) -> None:
+    headers = bearer(few) | ({"content-encoding": coding} if coding else {})
+    left = []
+    for _ in range(3):
+        async with http.post(f"{guarded.url}/v1/{path}", data=body, headers=headers) as answer:
+            left.append((answer.headers["x-ratelimit-remaining-requests"], answer.status == 429))
+
+    assert left == [("1", False), ("0", False), ("0", True)]
+
+
+@pytest.mark.parametrize(
+    "frame",
+    [
+        "{not json",
+        b"not text",
+        '{"type": "nothing"}',
+        '{"type": "response.create", "stream_id": "!", "model": "sim", "input": "x"}',
+        '{"type": "response.create", "background": true, "model": "sim", "input": "x"}',
+        '{"type": "response.create", "model": "other", "input": 5}',
+        '{"type": "response.create", "deltawire_envelope": {"tools": "unknown"}, "model": "sim", "input": "x"}',
+    ],
+)
+async def test_a_frame_that_is_refused_counts_as_well_and_once(
+    guarded: Running, http: aiohttp.ClientSession, few: Made, frame: str | bytes
+) -> None:
+    statuses = []
+    async with http.ws_connect(f"{guarded.url}/v1/responses", headers=bearer(few)) as socket:
+        for _ in range(3):
+            await (socket.send_bytes(frame) if isinstance(frame, bytes) else socket.send_str(frame))
+            (error,) = await answer_of(socket)
+            statuses.append(error["status"] == 429)
+
+    assert statuses == [False, False, True]
+
+
+async def test_frames_that_find_no_place_to_wait_count_too(tmp_path: Path, http: aiohttp.ClientSession) -> None:
+    made = entry(make("few"), requests_per_minute=3)
+    file = tmp_path / "keys.json"
+    file.write_bytes(msgspec.json.encode({"keys": [made.entry]}))
+    async with (
+        serving(keys=str(file), queue_frames=0) as server,
+        http.ws_connect(f"{server.url}/v1/responses", headers=bearer(made)) as socket,
+    ):
+        for left in ("2", "1", "0"):
+            await socket.send_str('{"type": "response.create", "model": "sim", "input": "x"}')
+            (error,) = await answer_of(socket)
+            assert error["error"]["code"] == "too_many_requests"
+            async with http.post(f"{server.url}/v1/responses/none/cancel", headers=bearer(made)) as answer:
+                assert answer.headers["x-ratelimit-remaining-requests"] == left
+
+
 async def test_an_input_that_is_larger_than_the_limit_never_passes(
     guarded: Running, http: aiohttp.ClientSession, few: Made
 ) -> None:

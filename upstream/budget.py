@@ -49,26 +49,35 @@ def weight(context: Context) -> int:
 
 @dataclass(slots=True)
 class _Account:
-    """One scope. The heap may hold entries that are out of date; `sizes` tells which."""
+    """One scope. The heap may hold entries that are out of date: of turns that have no holder any more.
+
+    So it names no holders, which would else stay alive, with all that they keep, until they come to the top.
+    """
 
     limit: int
     total: int = 0
     sizes: dict[Holder, tuple[int, int]] = field(default_factory=dict)
-    heap: list[tuple[int, int, Holder]] = field(default_factory=list)
+    holders: dict[int, Holder] = field(default_factory=dict)
+    """By the turn of their last change."""
+    heap: list[tuple[int, int]] = field(default_factory=list)
 
     def put(self, holder: Holder, size: int, turn: int) -> None:
-        self.total += size - self.sizes.pop(holder, (0, 0))[0]
+        before, changed = self.sizes.pop(holder, (0, 0))
+        self.total += size - before
+        if before:
+            del self.holders[changed]
         if size:
             self.sizes[holder] = (size, turn)
-            heapq.heappush(self.heap, (-size, turn, holder))
+            self.holders[turn] = holder
+            heapq.heappush(self.heap, (-size, turn))
         if len(self.heap) > 2 * len(self.sizes) + _SLACK:
-            self.heap = [(-known, at, one) for one, (known, at) in self.sizes.items()]
+            self.heap = [(-known, at) for known, at in self.sizes.values()]
             heapq.heapify(self.heap)
 
     def largest(self) -> Holder:
-        while self.sizes.get(self.heap[0][2]) != (-self.heap[0][0], self.heap[0][1]):
+        while self.heap[0][1] not in self.holders:
             heapq.heappop(self.heap)
-        return self.heap[0][2]
+        return self.holders[self.heap[0][1]]
 
 
 class Budget:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import weakref
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -132,6 +133,20 @@ def test_empty_accounts_are_forgotten() -> None:
 
     assert not budget._accounts
     assert not budget._holders
+
+
+def test_a_holder_that_lets_go_is_not_kept_alive() -> None:
+    budget = Budget({PROCESS: 1000})
+    stays, goes, changes = Holds(), Holds(), Holds()
+    for holder, size in ((stays, 900), (goes, 10), (changes, 20), (changes, 30)):
+        put(budget, holder, size)
+    known = weakref.ref(goes)
+    budget.release(goes)
+    del goes, holder
+
+    assert known() is None
+    put(budget, Holds(), 80)
+    assert (stays.size, changes.size) == (0, 30)
 
 
 def test_what_is_out_of_date_does_not_pile_up() -> None:

@@ -2,6 +2,7 @@
 
 A holder is charged to several scopes at once, such as its lane, its connection, its key and the process. When a scope
 holds more than its level allows, its largest holder lets go, of equally large ones the one that changed least lately.
+One that cannot let go is pinned, for which there has to be room beside the others that are.
 Sizes are upper bounds: what two holders share is charged to both.
 """
 
@@ -56,6 +57,8 @@ class _Account:
 
     limit: int
     total: int = 0
+    pinned: int = 0
+    """Part of the total."""
     sizes: dict[Holder, tuple[int, int]] = field(default_factory=dict)
     holders: dict[int, Holder] = field(default_factory=dict)
     """By the turn of their last change."""
@@ -74,10 +77,21 @@ class _Account:
             self.heap = [(-known, at) for known, at in self.sizes.values()]
             heapq.heapify(self.heap)
 
+    def pin(self, size: int) -> None:
+        """Charge so much to no holder; a negative amount takes it back."""
+        self.total += size
+        self.pinned += size
+
     def largest(self) -> Holder:
         while self.heap[0][1] not in self.holders:
             heapq.heappop(self.heap)
         return self.holders[self.heap[0][1]]
+
+
+class _Charge(NamedTuple):
+    size: int = 0
+    scopes: tuple[Scope, ...] = ()
+    is_pinned: bool = False
 
 
 class Budget:
@@ -87,7 +101,7 @@ class Budget:
         self._limits = dict(limits)
         self._told = told
         self._accounts: dict[Scope, _Account] = {}
-        self._holders: dict[Holder, tuple[int, tuple[Scope, ...]]] = {}
+        self._holders: dict[Holder, _Charge] = {}
         self._over: dict[Scope, None] = {}
         self._turns = count()
 
@@ -98,7 +112,7 @@ class Budget:
 
     def held(self, holder: Holder) -> int:
         """Bytes that a holder is charged."""
-        return self._holders[holder][0] if holder in self._holders else 0
+        return self._holders.get(holder, _Charge()).size
 
     def hold(self, holder: Holder, size: int, scopes: Iterable[Scope]) -> None:
         """`holder` has `size` bytes now, 0 for none, instead of what it had; then as many let go as have to."""
@@ -108,27 +122,31 @@ class Budget:
     def charge(self, holder: Holder, size: int, scopes: Iterable[Scope]) -> None:
         """As `hold`, without making anybody let go."""
         self.release(holder)
-        if not size:
-            return
-        turn = next(self._turns)
-        charged = tuple(scope for scope in scopes if scope.level in self._limits)
-        self._holders[holder] = size, charged
-        for scope in charged:
-            account = self._accounts.get(scope)
-            if account is None:
-                account = self._accounts[scope] = _Account(self._limits[scope.level])
-            account.put(holder, size, turn)
-            if account.total > account.limit:
-                self._over[scope] = None
+        if size:
+            self._charge(holder, _Charge(size, self._limited(scopes)))
+
+    def pin(self, holder: Holder, size: int, scopes: Iterable[Scope]) -> bool:
+        """As `hold`, of one that cannot let go until it is held or released. False when there is no room for it."""
+        self.release(holder)
+        limited = self._limited(scopes)
+        if any(size + self._pinned(scope) > self._limits[scope.level] for scope in limited):
+            return False
+        self._charge(holder, _Charge(size, limited, is_pinned=True))
+        self.relieve()
+        return True
 
     def release(self, holder: Holder) -> None:
         """`holder` has nothing any more."""
-        for scope in self._holders.pop(holder, (0, ()))[1]:
+        charge = self._holders.pop(holder, _Charge())
+        for scope in charge.scopes:
             account = self._accounts[scope]
-            account.put(holder, 0, 0)
+            if charge.is_pinned:
+                account.pin(-charge.size)
+            else:
+                account.put(holder, 0, 0)
             if account.total <= account.limit:
                 self._over.pop(scope, None)
-            if not account.sizes:
+            if not account.total:
                 del self._accounts[scope]
 
     def relieve(self) -> None:
@@ -140,3 +158,24 @@ class Budget:
             holder.evict()  # may charge others with what only this one answered for
             if self._told is not None:
                 self._told(scope.level)
+
+    def _charge(self, holder: Holder, charge: _Charge) -> None:
+        turn = next(self._turns)
+        self._holders[holder] = charge
+        for scope in charge.scopes:
+            account = self._accounts.get(scope)
+            if account is None:
+                account = self._accounts[scope] = _Account(self._limits[scope.level])
+            if charge.is_pinned:
+                account.pin(charge.size)
+            else:
+                account.put(holder, charge.size, turn)
+            if account.total > account.limit:
+                self._over[scope] = None
+
+    def _limited(self, scopes: Iterable[Scope]) -> tuple[Scope, ...]:
+        return tuple(scope for scope in scopes if scope.level in self._limits)
+
+    def _pinned(self, scope: Scope) -> int:
+        account = self._accounts.get(scope)
+        return account.pinned if account is not None else 0

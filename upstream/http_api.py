@@ -49,6 +49,7 @@ class HttpApi:
             places=settings.background_jobs,
             waiting=settings.background_waiting,
             limit=settings.background_bytes,
+            budget=admission.store.budget,
             log=lambda run, began: log_turn("background", run, began),
         )
         self._stored = StoredApi(admission.store, self.jobs)

@@ -5,6 +5,8 @@ r"""Responses that are made in the background: they run on when their client lea
 
 At most `places` run at once and `waiting` wait for a place; one more is refused with 429. Their events are kept within
 `limit` bytes, and of jobs that have ended the oldest are forgotten first: what was stored of them stays in the store.
+Their conversations are charged to the budgets of their key and of the process. One that has not ended cannot let go of
+it, so that it is refused with 429 where there is no room; one that has ended is forgotten as any other state.
 Nothing of a job outlives the process.
 """
 
@@ -17,6 +19,7 @@ from typing import TYPE_CHECKING
 
 import structlog
 
+from upstream.budget import KEY, WHOLE, Scope, weight
 from upstream.tasks import spawn
 from wire.errors import ApiError
 
@@ -24,6 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable
 
     from upstream.answer import Event
+    from upstream.budget import Budget
     from upstream.run import Run
 
 _log = structlog.get_logger("upstream")
@@ -35,8 +39,8 @@ _TOO_MANY = 429
 class Job:
     """One of them. Its events are kept when it was asked for as a stream; event n has the number n."""
 
-    def __init__(self, run: Run) -> None:
-        self.run = run
+    def __init__(self, run: Run, forget: Callable[[Job], None]) -> None:
+        self.run, self._forget = run, forget
         self.id, self.owner = run.turn.answer.id, run.turn.owner
         self.streamed = run.turn.request.fields.stream is True
         self.ended = False
@@ -75,6 +79,10 @@ class Job:
         self.streamed, self._events, self.bytes = False, [], 0
         self._wake()
 
+    def evict(self) -> None:
+        """Forget it: a budget is exceeded. Only one that has ended can be."""
+        self._forget(self)
+
     def _wake(self) -> None:
         self._news.set()
         self._news = asyncio.Event()
@@ -83,19 +91,24 @@ class Job:
 class Jobs:
     """All of them. `log` is told of every one that has ended, and when it was asked for (monotonic seconds)."""
 
-    def __init__(self, *, places: int, waiting: int, limit: int, log: Callable[[Run, float], None]) -> None:
+    def __init__(
+        self, *, places: int, waiting: int, limit: int, budget: Budget, log: Callable[[Run, float], None]
+    ) -> None:
         self._places = asyncio.Semaphore(places)
+        self._budget = budget
         self._most, self._limit, self._log = places + waiting, limit, log
         self._bytes = 0
         self._jobs: dict[str, Job] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
 
     def start(self, run: Run) -> Job:
-        """Begin a job as soon as there is a place. Raises `ApiError` 429 when too many wait."""
+        """Begin a job as soon as there is a place. Raises `ApiError` 429 when too many, or too large ones, wait."""
         if len(self._tasks) >= self._most:
-            full = "Too many responses are waiting to be made in the background."
-            raise ApiError(_TOO_MANY, full, type="rate_limit_error", code="too_many_requests")
-        job = self._jobs[run.turn.answer.id] = Job(run)
+            raise _full("Too many responses are waiting to be made in the background.")
+        job = Job(run, self._drop)
+        if not self._budget.pin(job, weight(run.turn.context), _scopes(job)):
+            raise _full("The responses that are being made in the background leave no room for one of this size.")
+        self._jobs[job.id] = job
         self._bytes += job.tell(*run.turn.answer.queue())
         began = time.monotonic()
         task = self._tasks[job.id] = spawn(self._work(job), name="upstream-job")
@@ -117,8 +130,7 @@ class Jobs:
     async def forget(self, job: Job) -> None:
         """End a job and keep nothing of it."""
         await self.cancel(job)
-        if self._jobs.pop(job.id, None) is not None:
-            self._bytes -= job.bytes
+        self._drop(job)
 
     async def close(self, patience: float) -> None:
         """Let jobs end by themselves for so many seconds, then end them."""
@@ -146,14 +158,19 @@ class Jobs:
             job.run.turn.answer.cancel()
         job.end()
         self._log(job.run, began)
+        self._budget.hold(job, weight(job.run.turn.context), _scopes(job))
         self._bound()
+
+    def _drop(self, job: Job) -> None:
+        if self._jobs.pop(job.id, None) is not None:
+            self._bytes -= job.bytes
+            self._budget.release(job)
 
     def _bound(self) -> None:
         if self._bytes <= self._limit and len(self._jobs) <= self._most + _ENDED:
             return
         for job in [one for one in self._jobs.values() if one.ended]:
-            self._bytes -= job.bytes
-            del self._jobs[job.id]
+            self._drop(job)
             if self._bytes <= self._limit and len(self._jobs) <= self._most + _ENDED:
                 return
         for job in self._jobs.values():
@@ -161,3 +178,11 @@ class Jobs:
             job.lose()
             if self._bytes <= self._limit:
                 return
+
+
+def _scopes(job: Job) -> tuple[Scope, ...]:
+    return Scope(KEY, job.owner), WHOLE
+
+
+def _full(message: str) -> ApiError:
+    return ApiError(_TOO_MANY, message, type="rate_limit_error", code="too_many_requests")

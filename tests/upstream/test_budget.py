@@ -21,10 +21,12 @@ if TYPE_CHECKING:
 class Holds:
     name: str = ""
     size: int = 0
+    pinned: bool = False
     scopes: tuple[Scope, ...] = (WHOLE,)
     gone: list[str] = field(default_factory=list)
 
     def evict(self) -> None:
+        assert not self.pinned
         self.size = 0
         self.gone.append(self.name)
 
@@ -34,7 +36,7 @@ def names(holders: Iterable[Holds]) -> list[str]:
 
 
 def put(budget: Budget, holder: Holds, size: int) -> None:
-    holder.size = size
+    holder.size, holder.pinned = size, False
     budget.hold(holder, size, holder.scopes)
 
 
@@ -149,6 +151,32 @@ def test_a_holder_that_lets_go_is_not_kept_alive() -> None:
     assert (stays.size, changes.size) == (0, 30)
 
 
+def test_one_that_is_pinned_stays_and_others_go_for_it() -> None:
+    budget = Budget({PROCESS: 100})
+    small, large, pinned = Holds("small"), Holds("large"), Holds("pinned", pinned=True)
+    put(budget, small, 10)
+    put(budget, large, 50)
+
+    assert budget.pin(pinned, 90, (WHOLE,))
+    assert names((small, large)) == ["large"]
+    put(budget, large, 5)
+    assert (names((small,)), large.size, budget.used()) == (["small"], 5, 95)
+
+
+def test_one_for_which_others_that_are_pinned_leave_no_room_changes_nothing() -> None:
+    budget = Budget({KEY: 60, PROCESS: 100})
+    holder, pinned, late = Holds(), Holds(pinned=True), Holds(pinned=True)
+    put(budget, holder, 40)
+    budget.pin(pinned, 60, (Scope(KEY, 1), WHOLE))
+
+    assert not budget.pin(late, 41, (Scope(KEY, 2), WHOLE))
+    assert not budget.pin(late, 1, (Scope(KEY, 1), WHOLE))
+    assert (holder.size, budget.used(), budget.held(late)) == (40, 100, 0)
+    put(budget, pinned, 60)
+    assert budget.pin(late, 41, (Scope(KEY, 2), WHOLE))
+    assert names((holder, pinned)) == [""]
+
+
 def test_what_is_out_of_date_does_not_pile_up() -> None:
     budget = Budget({PROCESS: 10**9})
     holder = Holds()
@@ -174,9 +202,23 @@ class Accounting(RuleBasedStateMachine):
     def hold(self, which: int, size: int) -> None:
         put(self.budget, self.holders[which], size)
 
+    @rule(which=st.integers(0, 11), size=st.integers(1, 50))
+    def pin(self, which: int, size: int) -> None:
+        holder = self.holders[which]
+        holder.size, holder.pinned = 0, False
+        others = [one for one in self.holders if one.pinned]
+        fits = all(
+            size + sum(one.size for one in others if scope in one.scopes) <= self.LIMITS[scope.level]
+            for scope in holder.scopes
+        )
+        holder.pinned = fits
+        if fits:
+            holder.size = size
+        assert self.budget.pin(holder, size, holder.scopes) == fits
+
     @rule(which=st.integers(0, 11))
     def release(self, which: int) -> None:
-        self.holders[which].size = 0
+        self.holders[which].size, self.holders[which].pinned = 0, False
         self.budget.release(self.holders[which])
 
     @invariant()

@@ -8,6 +8,7 @@ import pytest
 
 from tests.upstream.helpers import SEALER, check_events, members
 from upstream.admit import Admission
+from upstream.budget import KEY, PROCESS, Budget, Scope, weight
 from upstream.engine import Delta, End, Part, Prompt, Start, Stop
 from upstream.jobs import Job, Jobs
 from upstream.run import Run
@@ -45,16 +46,20 @@ class _Engine(Sim):
 
 
 class _Rig:
-    def __init__(self, **bounds: int) -> None:
+    def __init__(self, memory: dict[str, int] | None = None, **bounds: int) -> None:
         self.engine = _Engine()
-        self.admission = Admission(engine=self.engine, sealer=SEALER, store=Store(1_000_000), now=lambda: 7)
+        self.budget = Budget({KEY: 1_000_000, PROCESS: 1_000_000} | (memory or {}))
+        self.admission = Admission(
+            engine=self.engine, sealer=SEALER, store=Store(1_000_000, self.budget), now=lambda: 7
+        )
         self.logged: list[str] = []
         bounds = {"places": 2, "waiting": 2, "limit": 1_000_000} | bounds
-        self.jobs = Jobs(**bounds, log=lambda run, _: self.logged.append(run.turn.answer.status))
+        log = self.logged
+        self.jobs = Jobs(**bounds, budget=self.budget, log=lambda run, _: log.append(run.turn.answer.status))
 
-    def start(self, **values: Any) -> Job:
-        asked = members(model="m", input="hi", background=True, **({"stream": True} | values))
-        turn = self.admission.admit(asked, _ME)
+    def start(self, owner: bytes = _ME, **values: Any) -> Job:
+        asked = members(**({"model": "m", "input": "hi", "background": True, "stream": True} | values))
+        turn = self.admission.admit(asked, owner)
         return self.jobs.start(Run(turn, engine=self.engine, admission=self.admission, now=lambda: 8))
 
     async def settle(self) -> None:
@@ -204,6 +209,54 @@ async def test_a_running_one_that_is_too_large_lets_its_followers_go() -> None:
     rig.engine.go.set()
     await rig.jobs.close(1)
     assert _status(job) == "completed"
+
+
+async def test_its_conversation_is_charged_from_its_start_until_it_is_forgotten(rig: _Rig) -> None:
+    job = rig.start(input="x" * 5000)
+    size = weight(job.run.turn.context)
+    assert rig.budget.used() == rig.budget.used(Scope(KEY, _ME)) == rig.budget.held(job) == size
+    await rig.settle()
+    assert rig.budget.held(job) == size
+    rig.engine.go.set()
+    await _events(job)
+    await rig.settle()
+    assert rig.budget.held(job) == size
+    await rig.jobs.forget(job)
+    rig.admission.store.delete(job.id, _ME)
+
+    assert rig.budget.used() == 0
+
+
+@pytest.mark.parametrize(("level", "other"), [(KEY, _ME), (PROCESS, b"you")])
+async def test_one_that_finds_no_room_beside_those_that_run_is_refused(level: str, other: bytes) -> None:
+    rig = _Rig({level: 30_000})
+    running = [rig.start(input="x" * 8000) for _ in range(2)]
+    with pytest.raises(ApiError) as caught:
+        rig.start(other, input="x" * 8000)
+    await rig.settle()
+
+    assert (caught.value.status, caught.value.code) == (429, "too_many_requests")
+    assert [_status(job) for job in running] == ["in_progress"] * 2
+    rig.engine.go.set()
+    for job in running:
+        await _events(job)
+    await rig.settle()
+    assert _status(rig.start(other, input="x" * 8000)) == "queued"
+
+
+async def test_those_that_ended_are_forgotten_as_any_other_state() -> None:
+    rig = _Rig({PROCESS: 60_000})
+    rig.engine.go.set()
+    jobs = []
+    for _ in range(8):
+        jobs.append(rig.start(input="x" * 8000))
+        await _events(jobs[-1])
+        await rig.settle()
+
+    known = [job for job in jobs if rig.jobs.get(job.id, _ME) is job]
+    assert 0 < len(known) < 5
+    assert rig.budget.used() <= 60_000
+    assert known[-1] is jobs[-1]
 
 
 async def test_closing_waits_and_then_ends_what_still_runs(rig: _Rig) -> None:

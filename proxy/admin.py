@@ -8,6 +8,7 @@ import orjson
 from aiohttp import web
 
 from proxy.page import PAGE
+from proxy.tenants import shown
 
 if TYPE_CHECKING:
     from proxy.app import Sidecar
@@ -15,7 +16,6 @@ if TYPE_CHECKING:
 _MAX_ROWS = 1000
 _READY_LAG = 2.0
 """Seconds of lag of the event loop beyond which turns had better go elsewhere."""
-_HEX = 8
 
 
 def application(sidecar: Sidecar) -> web.Application:
@@ -55,7 +55,7 @@ class _Admin:
         return _json(
             [
                 {
-                    "tenant": head.tenant.hex()[:_HEX],
+                    "tenant": shown(head.tenant),
                     "response_id": head.response_id,
                     "items": head.count,
                     "turns": head.turns,
@@ -72,7 +72,7 @@ class _Admin:
             [
                 {
                     "link": slot.id,
-                    "tenant": slot.tenant.hex()[:_HEX],
+                    "tenant": shown(slot.tenant),
                     "state": slot.state.name.lower(),
                     "response_id": slot.latest.response_id if slot.latest is not None else None,
                 }

@@ -168,6 +168,7 @@ class Sidecar:
                     client,
                     session=self._sockets,
                     links=services.links,
+                    tenant=services.tenant(request),
                     upstream=upstream,
                     leaving=self._leaving,
                     ending=self._ending,

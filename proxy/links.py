@@ -13,6 +13,7 @@ from yarl import URL
 from proxy import dialect
 from proxy.link import GOING_AWAY, Link
 from proxy.pool import Dial, NoSlot, Pool, Slot
+from proxy.tenants import PerTenant
 from proxy.trust import Trust
 from wire.extensions import ENVELOPE, FEATURES_HEADER, features
 
@@ -29,8 +30,6 @@ NO_WEBSOCKET = frozenset({400, 404, 405, 426, 501})
 """Answers to an upgrade that say: there is no WebSocket mode here. Others are about this moment or this caller."""
 NO_WEBSOCKET_FOR = 600.0
 """Seconds for which such an answer is believed."""
-MAX_QUERIES = 256
-"""Queries of which such an answer is remembered."""
 AGE_JITTER = 0.1
 """Part of a link's age by which it may retire earlier."""
 VERIFY_LIMIT = 5.0
@@ -88,20 +87,17 @@ class Links:
         self._on_end = on_end
         self._links: dict[int, Link] = {}
         self.trust = Trust()
-        self._none_until: dict[str, float] = {}
+        self._none_until: PerTenant[float] = PerTenant()
         self._closing = False
 
-    def has_websocket(self, query: str) -> bool:
-        """Whether the upstream is not known to be without WebSocket mode under this query."""
-        return monotonic() >= self._none_until.get(query, 0.0)
+    def has_websocket(self, tenant: bytes) -> bool:
+        """Whether the upstream is not known to be without WebSocket mode to this tenant."""
+        return monotonic() >= (self._none_until.get(tenant) or 0.0)
 
-    def refused(self, status: int, query: str) -> None:
-        """Note an upstream's answer to an upgrade; a wrong query of one client says nothing of the others'."""
-        if status not in NO_WEBSOCKET:
-            return
-        if len(self._none_until) >= MAX_QUERIES:
-            self._none_until.clear()
-        self._none_until[query] = monotonic() + NO_WEBSOCKET_FOR
+    def refused(self, status: int, tenant: bytes) -> None:
+        """Note an upstream's answer to an upgrade: a tenant's own query or header may be all that is wrong with it."""
+        if status in NO_WEBSOCKET:
+            self._none_until.put(tenant, monotonic() + NO_WEBSOCKET_FOR)
 
     def reason_against(self, head: Head) -> str:
         """See `proxy.plan.Places`."""
@@ -155,7 +151,7 @@ class Links:
             link = await self._open(slot, headers, query)
         except aiohttp.WSServerHandshakeError as error:
             self.pool.end(slot, "aborted")
-            self.refused(error.status, query)
+            self.refused(error.status, slot.tenant)
             raise NoLinkError("no_websocket" if error.status in NO_WEBSOCKET else "dial_failed") from None
         except (OSError, aiohttp.ClientError, TimeoutError):
             self.pool.end(slot, "aborted")

@@ -5,7 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from proxy.headers import tenant_parts
+
 if TYPE_CHECKING:
+    from aiohttp import web
+
     from proxy.links import Links
     from proxy.memory import Memory
     from proxy.passthrough import PassThrough
@@ -22,3 +26,9 @@ class Services:
     memory: Memory
     http: PassThrough
     metrics: Metrics
+
+    def tenant(self, request: web.Request) -> bytes:
+        """On whose behalf a request runs: the digest that everything known of links and conversations is kept under."""
+        # A query belongs to the handshake, as `api-version` does, and so to what links and states are kept apart by.
+        upstream = f"{self.settings.upstream}?{request.rel_url.raw_query_string}"
+        return self.memory.tenant(tenant_parts(upstream, request.headers, self.settings.forward_headers))

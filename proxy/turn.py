@@ -5,11 +5,12 @@ from __future__ import annotations
 from time import monotonic
 from typing import TYPE_CHECKING
 
-from proxy import bodies, headers
+from proxy import bodies
 from proxy.flight import Facts, Flight
 from proxy.links import NoLinkError
 from proxy.plan import Plan, Rules, before_matching, plan
 from proxy.request import TurnRequest, is_json, read
+from proxy.tenants import shown
 from wire.coding import BodyError, decode
 from wire.errors import invalid_request
 from wire.exact import Inexact
@@ -72,18 +73,15 @@ async def _planned(
     arrived: float,
 ) -> tuple[Facts | None, Plan]:
     settings, memory = services.settings, services.memory
-    query = request.rel_url.raw_query_string
+    tenant = services.tenant(request)
+    record.tenant = shown(tenant)
     rules = Rules(
         transport=settings.transport,
         one_shot=settings.one_shot,
         dialect=services.links.dialect,
-        has_websocket=services.links.has_websocket(query),
+        has_websocket=services.links.has_websocket(tenant),
         continues=services.links.trust.allows(monotonic()),
     )
-    # A query belongs to the handshake, as `api-version` does, and so to what links and states are kept apart by.
-    upstream = f"{settings.upstream}?{query}"
-    tenant = memory.tenant(headers.tenant_parts(upstream, request.headers, settings.forward_headers))
-    record.tenant = tenant.hex()[:8]
     early = before_matching(turn, rules)
     if early is not None:
         return None, early

@@ -37,6 +37,7 @@ async def carry(
     *,
     session: aiohttp.ClientSession,
     links: Links,
+    tenant: bytes,
     upstream: str,
     leaving: asyncio.Event,
     ending: asyncio.Event,
@@ -46,7 +47,7 @@ async def carry(
     Once `leaving` is set, what is carried is closed as going away when no turn runs on it; at `ending` in any case.
     """
     query = request.rel_url.raw_query_string
-    if not links.has_websocket(query):
+    if not links.has_websocket(tenant):
         return await _no_websocket(client)
     if not web.WebSocketResponse().can_prepare(request):
         return await client.error(invalid_request("This is no WebSocket handshake."))
@@ -66,7 +67,7 @@ async def carry(
             max_msg_size=MAX_MESSAGE,
         )
     except aiohttp.WSServerHandshakeError as error:
-        links.refused(error.status, query)
+        links.refused(error.status, tenant)
         if error.status in NO_WEBSOCKET or error.status < CLIENT_ERROR:  # a page, say: no WebSocket mode either
             return await _no_websocket(client)
         kept = {low: value for name, value in (error.headers or {}).items() if (low := name.lower()) == "retry-after"}

@@ -228,6 +228,17 @@ async def test_an_upstream_without_websockets_is_426_at_once_the_second_time(sta
         assert (await Talk(rig).say("a")).way == ("http", "no_websocket")
 
 
+async def test_an_upgrade_that_one_client_is_refused_takes_no_links_from_others() -> None:
+    async with rigged(upstream={"upgrades": [RefuseUpgrade(400), Accept()]}) as rig:
+        assert (await refused(rig))[0] == 426
+        rig.checked = False
+        other = {"authorization": "Bearer sk-two"}
+        async with dialled(rig, other) as socket:
+            assert (await ws_turn(socket, create([user("a")])))[-1]["type"] == "response.completed"
+        assert (await Talk(rig, key="sk-two").say("a")).way == ("full", "first_turn")
+        assert (await Talk(rig).say("a")).way == ("http", "no_websocket")
+
+
 @pytest.mark.parametrize("status", [401, 403, 429, 500, 503])
 async def test_a_refusal_of_this_caller_passes_with_its_status_and_is_not_remembered(status: int) -> None:
     refusal = RefuseUpgrade(status, headers={"retry-after": "5"})

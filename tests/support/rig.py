@@ -119,6 +119,11 @@ class Rig:
         """The sidecar's links."""
         return self.running.sidecar.services.links
 
+    def refuse_links(self) -> None:
+        """Let the sidecar have learned of each known tenant that the upstream takes none of its links."""
+        for tenant in {head.tenant for head in self.heads}:
+            self.links.refused(404, tenant)
+
     @property
     def heads(self) -> list[Head]:
         """The known heads, the latest last."""

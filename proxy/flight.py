@@ -180,9 +180,9 @@ class Flight:
     def _judge(self, answer: Answer) -> None:
         """What the upstream did with a continuation of the latest response of its link, which it has to know."""
         if answer.completed:
-            self._services.links.trust.kept()
+            self._services.links.trust.kept(self._facts.tenant)
         elif answer.refused is not None:
-            self._services.links.trust.refused(answer.refused.status, monotonic())
+            self._services.links.trust.refused(self._facts.tenant, answer.refused, monotonic())
 
     def _lost(self, head: Head | None) -> None:
         """The link died with the turn on it: the client's own retry shall not depend on what the upstream kept."""

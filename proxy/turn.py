@@ -80,7 +80,7 @@ async def _planned(
         one_shot=settings.one_shot,
         dialect=services.links.dialect,
         has_websocket=services.links.has_websocket(tenant),
-        continues=services.links.trust.allows(monotonic()),
+        continues=services.links.trust.allows(tenant, monotonic()),
     )
     early = before_matching(turn, rules)
     if early is not None:

@@ -140,11 +140,13 @@ def is_previous_not_found(error: ApiError) -> bool:
 
     Services differ: some have no code, some only a message.
     """
-    if error.code == PREVIOUS_NOT_FOUND:
-        return True
-    if not CLIENT_ERROR <= error.status < SERVER_ERROR:
-        return False
-    if error.param == "previous_response_id":
+    blames_client = CLIENT_ERROR <= error.status < SERVER_ERROR
+    return error.code == PREVIOUS_NOT_FOUND or (blames_client and is_about_previous(error))
+
+
+def is_about_previous(error: ApiError) -> bool:
+    """Whether the error is about `previous_response_id`, unknown or unwelcome, with whatever status. Ask as above."""
+    if error.code == PREVIOUS_NOT_FOUND or error.param == "previous_response_id":
         return True
     text = error.message.lower()
     return "previous_response_id" in text or ("response" in text and "not found" in text)

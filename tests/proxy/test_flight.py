@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import random
 from contextlib import suppress
+from time import monotonic
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 
@@ -26,7 +28,7 @@ from upstream.scripted.faults import (
     Silence,
     Stray,
 )
-from wire.errors import ApiError, connection_limit, previous_not_found, server_error
+from wire.errors import ApiError, connection_limit, invalid_request, previous_not_found, server_error
 
 FIRST = ("full", "first_turn")
 DELTA = ("delta", None)
@@ -93,7 +95,8 @@ async def test_the_same_words_about_a_turn_that_named_no_response_are_passed_on(
 
 
 @pytest.mark.parametrize(
-    "refusal", [VARIANTS[0], ErrorFirst(ApiError(500, "not supported together", type="api_error"))]
+    "refusal",
+    [VARIANTS[0], ErrorFirst(ApiError(500, "`previous_response_id` is not supported here", type="api_error"))],
 )
 async def test_an_upstream_that_refuses_every_continuation_is_no_longer_asked_for_one(refusal: Fault) -> None:
     def script(turn: Turn) -> Play:
@@ -110,9 +113,29 @@ async def test_an_upstream_that_refuses_every_continuation_is_no_longer_asked_fo
         got = await talk.say("b")
         assert (got.status, got.way) == (200, ("full", "not_continued"))
         assert sum(bool(turn.parent) for turn in rig.up.turns) == MISSES
-        rig.links.trust._none_until -= DISTRUST
-        await talk.say("c")
-        assert sum(bool(turn.parent) for turn in rig.up.turns) == MISSES + 1
+        other = Talk(rig, store=False, key="sk-two")
+        await other.say("a")
+        await other.say("b")
+        assert sum(bool(turn.parent) for turn in rig.up.turns) == MISSES + 1  # its own turns judge for each tenant
+        with patch("proxy.turn.monotonic", lambda: monotonic() + DISTRUST):
+            await talk.say("c")
+        assert sum(bool(turn.parent) for turn in rig.up.turns) == MISSES + 2
+
+
+async def test_errors_of_the_clients_own_requests_cost_it_no_deltas() -> None:
+    def script(turn: Turn) -> Play:
+        too_long = ErrorFirst(invalid_request("Too long.", code="context_length_exceeded"))
+        return Play(items=[message(f"answer {turn.number}")], faults=[too_long] if b"too long" in turn.raw else ())
+
+    async with rigged(script) as rig:
+        rig.checked = False  # turns that were refused for good were not seen by a model
+        for _ in range(MISSES):
+            talk = Talk(rig, store=False)
+            await talk.say("a")
+            assert (await talk.say("too long")).status == 400
+        talk = Talk(rig, store=False)
+        await talk.say("a")
+        assert (await talk.say("b")).way == DELTA
 
 
 async def test_a_response_that_another_link_made_says_nothing_of_an_upstream_that_forgot_it() -> None:

@@ -20,6 +20,7 @@ from wire.errors import (
     from_frame,
     invalid_request,
     invalid_stream_id,
+    is_about_previous,
     is_connection_limit,
     is_previous_not_found,
     previous_not_found,
@@ -228,6 +229,20 @@ def test_a_forgotten_response_is_recognised_by_code_param_or_message(frame: dict
 )
 def test_other_errors_are_not_taken_for_a_forgotten_response(frame: dict[str, Any]) -> None:
     assert not is_previous_not_found(from_frame(frame))
+
+
+@pytest.mark.parametrize(
+    ("frame", "about"),
+    [
+        ({"error": {"message": "previous_response_id is not supported here", "type": "api_error"}}, True),
+        ({"status": 500, "error": {"message": "No.", "param": "previous_response_id"}}, True),
+        ({"status": 400, "error": {"code": PREVIOUS_NOT_FOUND}}, True),
+        ({"status": 400, "error": {"message": "No response could be made.", "param": "input"}}, False),
+        (json.loads(connection_limit(60).ws_frame()), False),
+    ],
+)
+def test_an_error_is_about_the_previous_response_when_it_names_it(frame: dict[str, Any], *, about: bool) -> None:
+    assert is_about_previous(from_frame(frame)) is about
 
 
 def test_what_the_server_refuses_with_is_recognised_by_the_sidecar() -> None:

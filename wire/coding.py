@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import zlib
+from io import BytesIO
 from typing import TYPE_CHECKING, Protocol
 
 import brotli
@@ -20,7 +21,9 @@ if TYPE_CHECKING:
 
 _MAX_LAYERS = 2
 _MAX_MEMBERS = 64
-"""Members or frames in one body: each one costs a copy of what follows it, so that many empty ones would cost hours."""
+"""Members or frames in one body: each costs a decoder, and a copy of what was given to the last beyond its end."""
+PIECE = 256 * 1024
+"""Bytes given to a decoder at once, and so the most that such a copy can be."""
 _GZIP_WINDOW = 16 + zlib.MAX_WBITS
 
 
@@ -42,7 +45,7 @@ class _TooLarge(Exception):
 
 
 class _Stream(Protocol):
-    def decompress(self, data: bytes, most: int, /) -> bytes: ...
+    def decompress(self, data: memoryview, most: int, /) -> bytes: ...
     @property
     def eof(self) -> bool: ...
     @property
@@ -90,22 +93,24 @@ def _several(start: Callable[[], _Stream]) -> _Decoder:
     """A decoder of members (gzip: RFC 1952, 2.2) or frames (zstd: RFC 8878, 3.1), one after another."""
 
     def decoded(data: bytes, limit: int) -> bytes:
-        parts: list[bytes] = []
-        left = limit
+        found = BytesIO()
+        view, at = memoryview(data), 0
         for _ in range(_MAX_MEMBERS):
             stream = start()
-            try:
-                parts.append(stream.decompress(data, left + 1))
-            except (zlib.error, zstd.ZstdError):
-                raise _Corrupt from None
-            left -= len(parts[-1])
-            if left < 0:
-                raise _TooLarge
-            if not stream.eof:
-                raise _Corrupt
-            data = stream.unused_data
-            if not data:
-                return b"".join(parts)
+            while not stream.eof:
+                piece = view[at : at + PIECE]
+                if not piece:
+                    raise _Corrupt
+                try:
+                    found.write(stream.decompress(piece, limit - found.tell() + 1))
+                except (zlib.error, zstd.ZstdError):
+                    raise _Corrupt from None
+                if found.tell() > limit:
+                    raise _TooLarge
+                at += len(piece)
+            at -= len(stream.unused_data)
+            if at == len(view):
+                return found.getvalue()
         raise _Corrupt
 
     return decoded

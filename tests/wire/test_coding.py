@@ -6,13 +6,15 @@ import gzip
 import sys
 import zlib
 from typing import TYPE_CHECKING
+from unittest.mock import patch
 
 import brotli
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wire.coding import BodyError, decode
+from wire import coding
+from wire.coding import PIECE, BodyError, _several, decode
 
 if sys.version_info >= (3, 14):
     from compression import zstd
@@ -119,6 +121,51 @@ def test_skippable_zstd_frames_are_skipped() -> None:
 @pytest.mark.parametrize(("name", "code"), [("gzip", gzip.compress), ("zstd", zstd.compress)])
 def test_a_body_of_countless_empty_members_is_refused_at_once(name: str, code: Callable[[bytes], bytes]) -> None:
     assert code_of(code(b"") * 200_000, name) == ("invalid_encoding", 400)
+
+
+class Weighed:
+    """A decoder that notes what it was given, and what it copied for having ended before."""
+
+    given = copied = 0
+
+    def __init__(self) -> None:
+        self._made = zlib.decompressobj(zlib.MAX_WBITS)
+
+    def decompress(self, data: memoryview, most: int) -> bytes:
+        Weighed.given += len(data)
+        found = self._made.decompress(data, most)
+        Weighed.copied += len(self._made.unused_data)
+        return found
+
+    @property
+    def eof(self) -> bool:
+        return self._made.eof
+
+    @property
+    def unused_data(self) -> bytes:
+        return self._made.unused_data
+
+
+def test_a_member_costs_no_copy_of_all_that_follows_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Weighed, "given", 0)
+    monkeypatch.setattr(Weighed, "copied", 0)
+    long = bytes(range(256)) * 16 * 1024
+    members = [zlib.compress(b"")] * 40 + [zlib.compress(long, 0)] + [zlib.compress(b"x")] * 20
+    body = b"".join(members)
+    assert _several(Weighed)(body, len(long) + 20) == long + b"x" * 20
+    assert Weighed.copied <= len(members) * PIECE
+    assert Weighed.given <= len(body) + Weighed.copied
+
+
+@given(st.lists(st.binary(max_size=200), min_size=1, max_size=5), st.integers(1, 30), st.sampled_from(["gzip", "zstd"]))
+def test_where_the_pieces_end_changes_nothing(bodies: list[bytes], piece: int, name: str) -> None:
+    code = dict(CODINGS)[name]
+    data, whole = b"".join(map(code, bodies)), b"".join(bodies)
+    with patch.object(coding, "PIECE", piece):
+        assert decode(data, name, max(1, len(whole))) == whole
+        assert code_of(data[:-1], name) == ("invalid_encoding", 400)
+        if len(whole) > 1:
+            assert code_of(data, name, len(whole) - 1) == ("body_too_large", 413)
 
 
 def test_no_error_repeats_anything_of_the_body() -> None:

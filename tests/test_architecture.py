@@ -48,7 +48,7 @@ DECIDING = {
     *(f"proxy.{name}" for name in ("settings", "options", "explain", "bodies", "page", "egress")),
     *(
         f"upstream.{name}"
-        for name in ("pipeline", "frame", "lane", "lanes", "response", "validate", "resolve", "render", "seal", "store")
+        for name in ("pipeline", "frame", "lane", "lanes", "validate", "resolve", "render", "seal", "store")
     ),
 }
 """What has to stay so whatever becomes of the list above."""

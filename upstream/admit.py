@@ -22,6 +22,7 @@ from upstream.render import tokens_of
 from upstream.request import Request, read_request
 from upstream.store import Store, Stored
 from upstream.values import compact_threshold
+from wire import response
 from wire.errors import invalid_request, previous_not_found
 
 if TYPE_CHECKING:
@@ -106,7 +107,11 @@ class Admission:
         self.gate.spend(owner, total)
         answer = Answer(
             request,
-            tools=context.resolved.offer.echo,
+            shown=response.shown(
+                request.fields,
+                instructions=response.shown_instructions(request.instructions),
+                tools=context.resolved.offer.echo,
+            ),
             input_tokens=total,
             cached_tokens=cached,
             created_at=self._now(),

@@ -11,12 +11,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
-from upstream import response
 from upstream.engine import Accepted, Delta, End, Part, Start, Stop, Summary, Usage
 from upstream.items import Item, output_item, without_hidden
 from upstream.written import CALLS, Written, begun, text_part
+from wire.response import encoded, usage
+from wire.split import splice
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from upstream.request import Request
     from upstream.seal import Sealer
 
@@ -31,13 +34,13 @@ class Event(NamedTuple):
 
 
 class Answer:
-    """One response from its first event to its last."""
+    """One response from its first event to its last. `shown` is its object before the answer (wire.response)."""
 
     def __init__(
         self,
         request: Request,
         *,
-        tools: bytes,
+        shown: Mapping[str, bytes],
         input_tokens: int,
         cached_tokens: int,
         created_at: int,
@@ -49,8 +52,8 @@ class Answer:
         self.response = b""
         """The whole object once the answer has ended."""
         self.status = "in_progress"
-        static = response.static_members(request, response_id=self.id, created_at=created_at, tools=tools)
-        self._static = _ENCODER.encode(static)
+        own = {"id": self.id, "created_at": created_at, "previous_response_id": request.fields.previous_response_id}
+        self._shown = {**shown, **encoded(own)}
         self._sealing = sealer if request.sealed_reasoning else None
         self._keeps_hidden = request.store or request.sealed_reasoning
         self._input_tokens, self._cached_tokens = input_tokens, cached_tokens
@@ -71,9 +74,7 @@ class Answer:
 
     def begin(self) -> list[Event]:
         """`response.created`, unless it was told, and `response.in_progress`; then the compaction before the answer."""
-        names = ("in_progress",) if self.status == "queued" else ("created", "in_progress")
-        self.status = "in_progress"
-        events = [self._response_event(f"response.{name}", self.snapshot()) for name in names]
+        events = self._beginning()
         if self._compaction is not None:
             value, place = self._compaction.value(), {"output_index": 0}
             events.append(self._event("response.output_item.added", **place, item=value | {"encrypted_content": ""}))
@@ -81,6 +82,11 @@ class Answer:
             events.append(self._event("response.output_item.done", **place, item=value))
             self.items.append(self._compaction)
         return events
+
+    def _beginning(self) -> list[Event]:
+        names = ("in_progress",) if self.status == "queued" else ("created", "in_progress")
+        self.status = "in_progress"
+        return [self._response_event(f"response.{name}", self.snapshot()) for name in names]
 
     def snapshot(self) -> bytes:
         """The response object as far as it is."""
@@ -111,25 +117,22 @@ class Answer:
         """The terminal event of an answer that was written as far as it goes."""
         self.status = "incomplete" if stop.incomplete else "completed"
         details = {"reason": stop.incomplete} if stop.incomplete else None
-        self.response = self._object(
-            self.status,
-            output=self._output(),
-            completed_at=None if stop.incomplete else now,
-            incomplete_details=details,
-            usage=self._usage(stop.usage),
-        )
-        return self._response_event(f"response.{self.status}", self.response)
+        completed_at = None if stop.incomplete else now
+        return self._ending(completed_at=completed_at, incomplete_details=details, usage=self._usage(stop.usage))
 
     def _usage(self, told: Usage | None) -> dict[str, Any]:
         used = told or Usage(self._input_tokens, self._cached_tokens, self._output_tokens, self._reasoning_tokens)
-        return response.usage(**{name: getattr(used, name) for name in Usage.__slots__})
+        return usage(**{name: getattr(used, name) for name in Usage.__slots__})
 
     def fail(self, code: str = "server_error") -> Event:
         """The terminal event of an answer that broke off: `response.failed`."""
         self.status = "failed"
         error = {"code": code, "message": "The engine failed while it was writing the answer."}
-        self.response = self._object("failed", output=self._output(), error=error)
-        return self._response_event("response.failed", self.response)
+        return self._ending(error=error)
+
+    def _ending(self, **changing: Any) -> Event:
+        self.response = self._object(self.status, output=self._output(), **changing)
+        return self._response_event(f"response.{self.status}", self.response)
 
     def _start(self, start: Start) -> list[Event]:
         item = begun(start, len(self.items))
@@ -195,14 +198,7 @@ class Answer:
         return [msgspec.Raw(item.raw) for item in self.items]
 
     def _object(self, status: str, **changing: Any) -> bytes:
-        blank: dict[str, Any] = {
-            "completed_at": None,
-            "error": None,
-            "incomplete_details": None,
-            "output": [],
-            "usage": None,
-        }
-        return response.encoded(self._static, **({"status": status} | blank | changing))
+        return splice((self._shown | encoded({"status": status} | changing)).items())
 
     def _response_event(self, kind: str, raw: bytes) -> Event:
         return self._event(kind, response=msgspec.Raw(raw))

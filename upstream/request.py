@@ -10,6 +10,7 @@ import msgspec
 from upstream.problems import invalid_type, invalid_value, missing, reworded, unsupported
 from upstream.values import check
 from wire.errors import invalid_request
+from wire.response import Echoed
 from wire.split import Malformed, members, splice
 
 _NULL = b"null"
@@ -20,34 +21,15 @@ _REFUSED = {
 }
 
 
-class Fields(msgspec.Struct, gc=False):
+class Fields(Echoed, gc=False):
     """Members that are read in full. Members not named here are tolerated."""
 
-    model: str | None = None
-    store: bool | None = None
     stream: bool | None = None
-    background: bool | None = None
     generate: bool | None = None
     previous_response_id: str | None = None
     stream_id: str | None = None
     context_management: list[dict[str, Any]] | None = None
     include: list[str] | None = None
-    max_output_tokens: int | None = None
-    max_tool_calls: int | None = None
-    metadata: dict[str, str] | None = None
-    parallel_tool_calls: bool | None = None
-    prompt_cache_key: str | None = None
-    prompt_cache_retention: str | None = None
-    reasoning: dict[str, Any] | None = None
-    safety_identifier: str | None = None
-    service_tier: str | None = None
-    temperature: float | None = None
-    text: dict[str, Any] | None = None
-    tool_choice: str | dict[str, Any] | None = None
-    top_logprobs: int | None = None
-    top_p: float | None = None
-    truncation: str | None = None
-    user: str | None = None
 
 
 _FIELDS = msgspec.json.Decoder(Fields)

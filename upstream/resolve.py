@@ -15,6 +15,7 @@ import msgspec
 from upstream.persistent import Seq
 from upstream.problems import invalid_type, missing
 from upstream.render import tokens_of
+from wire.response import shown_tools
 from wire.split import Malformed, elements
 
 if TYPE_CHECKING:
@@ -89,7 +90,7 @@ def read_offer(raw: bytes) -> Offer:
         values = [_tool_value(element, f"tools[{index}]") for index, element in enumerate(elements(raw))]
     except Malformed:
         raise invalid_type("tools", "an array of objects", raw) from None
-    echo = msgspec.json.encode([_echo(value) for value in values])
+    echo = shown_tools(values)
     return Offer(raw, tuple(_flat(values)), echo, tokens_of(echo), hashlib.sha256(echo).digest()[:16])
 
 
@@ -112,13 +113,6 @@ def _tool_value(raw: bytes, path: str) -> dict[str, Any]:
     if kind == "function" and parameters is not None and not isinstance(parameters, dict):
         raise invalid_type(f"{path}.parameters", "an object", msgspec.json.encode(parameters))
     return value
-
-
-def _echo(value: dict[str, Any]) -> dict[str, Any]:
-    """A tool as the response object shows it: defaults of functions are spelled out."""
-    if value["type"] != "function":
-        return value
-    return {"description": None, "parameters": None, "strict": True} | value
 
 
 def _flat(values: object, namespace: str = "") -> list[Tool]:

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from upstream import compaction, listing, pipeline, response
+from upstream import compaction, listing, pipeline
 from upstream.request import read_request
 from wire.errors import invalid_request
+from wire.response import usage
 
 if TYPE_CHECKING:
     from upstream.admit import Admission, Read
@@ -42,7 +43,7 @@ def compacted(admission: Admission, members: dict[str, bytes], owner: bytes, cre
         "object": "response.compaction",
         "created_at": created_at,
         "output": [*spoken, msgspec.Raw(item.raw)],
-        "usage": response.usage(input_tokens=total, cached_tokens=0, output_tokens=after, reasoning_tokens=0),
+        "usage": usage(input_tokens=total, cached_tokens=0, output_tokens=after, reasoning_tokens=0),
     }
     return _JSON.encode(made)
 

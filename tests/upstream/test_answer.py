@@ -7,12 +7,14 @@ from tests.upstream.helpers import SEALER, check_events, members
 from upstream.answer import Answer, Event
 from upstream.engine import Accepted, Delta, End, Part, Start, Stop, Summary, Usage
 from upstream.request import read_request
+from wire.response import shown_for
 
 
 def _answer(**request: Any) -> Answer:
+    given = members(model="m", **request)
     return Answer(
-        read_request(members(model="m", **request)),
-        tools=b"[]",
+        read_request(given),
+        shown=shown_for(given),
         input_tokens=10,
         cached_tokens=2,
         created_at=7,

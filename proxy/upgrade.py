@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -13,7 +14,7 @@ from yarl import URL
 from proxy.headers import through
 from proxy.links import MAX_MESSAGE, NO_WEBSOCKET, Links, handshake_headers, websocket_url
 from wire.errors import CLIENT_ERROR, bare, invalid_request
-from wire.events import TERMINAL, peek
+from wire.events import LANE, TERMINAL, peek
 from wire.split import Malformed
 
 if TYPE_CHECKING:
@@ -112,38 +113,56 @@ async def _carried(
     return near
 
 
-class _Traffic:
-    """The turns that run on a carried connection, as far as its frames tell."""
+class Traffic:
+    """The turns that run on a carried connection, as far as its frames tell.
+
+    Theory. Each lane answers what it is asked one after another, a turn by one terminal event that names the lane.
+    What is no turn (no event, one of another type, a lane's name that is none) is answered by an `error` there, as a
+    turn may be. While both are open on a lane, an `error` is taken for the answer to the former: should that be
+    wrong, the connection is held a little longer, and no turn is cut.
+    """
 
     def __init__(self) -> None:
-        self._running = 0
+        self._turns: Counter[str | None] = Counter()
+        self._others: Counter[str | None] = Counter()
         self.quiet = asyncio.Event()
         self.quiet.set()
 
     def asked(self, frame: str) -> None:
         """A frame of the client's."""
-        if _type(frame) == "response.create":
-            self._running += 1
+        kind, lane = _told(frame)
+        if kind == "response.create" and (lane is None or LANE.fullmatch(lane)):
+            self._turns[lane] += 1
             self.quiet.clear()
+        else:
+            self._others[lane if lane and LANE.fullmatch(lane) else None] += 1
 
     def answered(self, frame: str) -> None:
         """A frame of the upstream's."""
-        if self._running and _type(frame) in TERMINAL:
-            self._running -= 1
-            if not self._running:
-                self.quiet.set()
+        kind, lane = _told(frame)
+        if kind not in TERMINAL:
+            return
+        open_ = self._others if kind == "error" and self._others[lane] else self._turns
+        if open_[lane] > 1:
+            open_[lane] -= 1
+        else:
+            del open_[lane]
+        if not self._turns:
+            self.quiet.set()
 
 
-def _type(frame: str) -> str:
+def _told(frame: str) -> tuple[str, str | None]:
+    """Type and lane of a frame; no type when it is no event."""
     try:
-        return peek(frame.encode()).type
+        event = peek(frame.encode())
     except (Malformed, UnicodeEncodeError):
-        return ""
+        return "", None
+    return event.type, event.stream_id
 
 
 async def _between(near: _Socket, far: _Socket, leaving: asyncio.Event, ending: asyncio.Event) -> _End:
     """Carry messages both ways until one side ends; how it ended."""
-    traffic = _Traffic()
+    traffic = Traffic()
     ways = [
         asyncio.ensure_future(way)
         for way in (
@@ -162,7 +181,7 @@ async def _between(near: _Socket, far: _Socket, leaving: asyncio.Event, ending: 
     return next((way.result() for way in done if way.exception() is None), _End(_CLOSE_INTERNAL))
 
 
-async def _left(leaving: asyncio.Event, traffic: _Traffic) -> _End:
+async def _left(leaving: asyncio.Event, traffic: Traffic) -> _End:
     """The sidecar is about to go, and nothing runs here (any more)."""
     await leaving.wait()
     await traffic.quiet.wait()

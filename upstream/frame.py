@@ -6,7 +6,6 @@ client with one lane never takes it for the end of the answer before.
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -16,12 +15,12 @@ from upstream.envelope_cache import refuse
 from upstream.problems import missing, unsupported
 from upstream.request import body_members
 from wire.errors import ApiError, invalid_request, invalid_stream_id
+from wire.events import LANE
 
 if TYPE_CHECKING:
     from upstream.envelope_cache import EnvelopeCache
 
 _NULL = b"null"
-_NAME = re.compile(r"[A-Za-z0-9_.-]{1,256}")
 _TEXT = msgspec.json.Decoder(str)
 
 
@@ -90,7 +89,7 @@ def _create(members: dict[str, bytes], envelopes: EnvelopeCache | None) -> dict[
 
 def _name(raw: bytes) -> str:
     name = _string(raw)
-    if name is None or not _NAME.fullmatch(name):
+    if name is None or not LANE.fullmatch(name):
         raise invalid_stream_id()
     return name
 

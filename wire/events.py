@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import NamedTuple
 
 import msgspec
@@ -12,6 +13,8 @@ TERMINAL = frozenset({"response.completed", "response.failed", "response.incompl
 """Types after which a turn says no more."""
 HANDSHAKE = frozenset({"response.created", "response.queued", "response.in_progress"})
 """Types that say a turn has begun, and nothing of its answer."""
+LANE = re.compile(r"[A-Za-z0-9_.-]{1,256}")
+"""A lane's name, whole (OpenAPI: `stream_id`)."""
 ITEM_DONE = "response.output_item.done"
 COMPLETED = "response.completed"
 NULL = b"null"

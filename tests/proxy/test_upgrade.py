@@ -12,6 +12,7 @@ import pytest
 from aiohttp import WSMsgType, web
 
 from proxy import app
+from proxy.upgrade import Traffic
 from tests.support.responses import create, user, ws_turn
 from tests.support.rig import Rig, Talk, rigged, until
 from upstream.scripted import Accept, Play, message
@@ -96,7 +97,9 @@ class Far:
 
 
 @asynccontextmanager
-async def carried(*protocols: str, **options: Any) -> AsyncIterator[tuple[aiohttp.ClientWebSocketResponse, Far, Rig]]:
+async def carried(
+    *protocols: str, drain: float = 0.0, **options: Any
+) -> AsyncIterator[tuple[aiohttp.ClientWebSocketResponse, Far, Rig]]:
     """A client's socket, carried to an upstream's."""
     far = Far(*protocols)
     app = web.Application()
@@ -107,7 +110,7 @@ async def carried(*protocols: str, **options: Any) -> AsyncIterator[tuple[aiohtt
     host, port = runner.addresses[0][:2]
     try:
         async with (
-            rigged(url=f"http://{host}:{port}/v1", drain=0.0) as rig,
+            rigged(url=f"http://{host}:{port}/v1", drain=drain) as rig,
             dialled(rig, autoping=False, autoclose=False, **options) as near,
         ):
             await far.ready.wait()
@@ -216,6 +219,58 @@ async def test_a_turn_that_runs_on_a_carried_connection_is_let_end_first() -> No
             assert (await turn)[-1]["type"] == "response.completed"
             assert (await socket.receive()).data == 1001
             await closing
+
+
+CREATE = {"type": "response.create", "model": "m", "input": "a"}
+DONE = {"type": "response.completed"}
+ERROR = {"type": "error", "status": 400}
+A: dict[str, Any] = {"stream_id": "a"}
+
+
+@pytest.mark.parametrize(
+    ("asked", "answered", "left"),
+    [
+        ([CREATE], [{"type": "response.created"}], 1),
+        ([CREATE], [DONE], 0),
+        ([CREATE], [ERROR], 0),
+        ([CREATE, CREATE], [DONE], 1),
+        ([CREATE | A, CREATE], [DONE], 1),
+        ([CREATE | A, CREATE], [DONE, ERROR | A], 0),
+        ([CREATE | A], [DONE, ERROR], 1),
+        ([CREATE | A, "not json"], [ERROR], 1),
+        ([CREATE, "not json"], [ERROR], 1),
+        ([CREATE, "not json"], [ERROR, DONE], 0),
+        ([CREATE, "not json"], [ERROR, ERROR], 0),
+        ([CREATE | A, {"type": "other"} | A], [ERROR | A], 1),
+        ([CREATE, CREATE | {"stream_id": "no name"}], [ERROR], 1),
+        ([CREATE | {"stream_id": ""}], [ERROR], 0),
+        ([CREATE | {"stream_id": 7}], [ERROR], 0),
+        (["\ud800"], [ERROR, DONE], 0),
+    ],
+)
+async def test_a_turn_runs_until_its_own_lane_tells_its_end(asked: list[Any], answered: list[Any], left: int) -> None:
+    traffic = Traffic()
+    for frame in asked:
+        traffic.asked(frame if isinstance(frame, str) else json.dumps(frame))
+    for frame in answered:
+        traffic.answered(json.dumps(frame))
+    assert traffic.quiet.is_set() is (left == 0)
+    assert sum(traffic._turns.values()) == left
+
+
+async def test_an_error_of_another_lane_does_not_cut_a_carried_turn() -> None:
+    async with carried(drain=3600.0) as (near, far, rig):
+        await near.send_json(CREATE | A)
+        await near.send_str("not json")
+        await until(lambda: len(far.heard) == 2)
+        closing = asyncio.ensure_future(rig.running.close())
+        await until(lambda: rig.running.sidecar.draining)
+        for event in (ERROR, {"type": "response.output_text.delta"} | A, DONE | A):
+            await far.socket.send_json(event)
+            assert (await near.receive()).json() == event
+        assert (await near.receive()).data == 1001
+        await near.close()
+        await closing
 
 
 @pytest.mark.parametrize("status", [400, 404, 405, 426, 501])

@@ -76,7 +76,7 @@ class Sidecar:
         self._idle.set()
         self._session: aiohttp.ClientSession
         self._sockets: aiohttp.ClientSession
-        self._services: Services
+        self._services: Services | None = None
 
     async def start(self) -> Running:
         """Listen. Raises `OSError` when an address cannot be had, `ValueError` for a bad state URL."""
@@ -123,7 +123,9 @@ class Sidecar:
 
     @property
     def services(self) -> Services:
-        """The parts that turns work with."""
+        """The parts that turns work with. RuntimeError before the start."""
+        if self._services is None:
+            raise RuntimeError("the sidecar was not started")
         return self._services
 
     async def _listen(self, app: web.Application, address: Address) -> str:
@@ -162,7 +164,7 @@ class Sidecar:
             return await client.shutting_down()
         try:
             if request.path in TURN_PATHS and "websocket" in request.headers.get("upgrade", "").lower():
-                services, upstream = self._services, self.settings.upstream
+                services, upstream = self.services, self.settings.upstream
                 return await upgrade.carry(
                     request,
                     client,
@@ -173,7 +175,7 @@ class Sidecar:
                     leaving=self._leaving,
                     ending=self._ending,
                 )
-            return await self._services.http.forward(request, client, record)
+            return await self.services.http.forward(request, client, record)
         except (ConnectionResetError, aiohttp.ClientConnectionResetError):
             return web.Response(status=_CLIENT_GONE)
 
@@ -183,7 +185,7 @@ class Sidecar:
         try:
             if self.draining:
                 return await client.shutting_down()
-            return await turn.serve(self._services, request, client, record, self._tracing.headers(span))
+            return await turn.serve(self.services, request, client, record, self._tracing.headers(span))
         except asyncio.CancelledError:
             record.client_gone = True
             raise
@@ -212,13 +214,13 @@ class Sidecar:
             async with asyncio.timeout(self.settings.drain):
                 await self._idle.wait()
         self._ending.set()
-        if hasattr(self, "_services"):
+        if self._services is not None:
             await self._services.links.close()
         for runner in self._runners:
             await runner.cleanup()
         await self._background.finish(1.0)
         await self._tasks.cancel()
-        if hasattr(self, "_services"):
+        if self._services is not None:
             await self._services.memory.close()
         await self._sockets.close()
         await self._session.close()

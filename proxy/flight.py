@@ -80,7 +80,7 @@ class Flight:
             self._held = link
             self._latest = head is not None and link.slot.latest is head
             try:
-                if head is not None and not head.stored and link.slot.latest is not head:
+                if head is not None and not head.stored and not self._latest:
                     raise AssertionError("a head that is not stored is continued on its own link only")
                 return await self._on_link(link, plan, head, may_retry=may_retry)
             finally:

@@ -11,6 +11,7 @@ import aiohttp
 from aiohttp import WSMsgType
 
 from proxy.frame import SentEnvelope
+from wire.errors import CONNECTION_LIMIT
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -22,6 +23,7 @@ MAX_BUFFERED = 8 * 1024 * 1024
 GOING_AWAY = 1001
 """The close code with which a link is left (RFC 6455, 7.4.1)."""
 _CLOSE_WAIT = 2.0
+_CONNECTION_LIMIT = CONNECTION_LIMIT.encode()
 
 
 class LinkEnded(Exception):
@@ -81,7 +83,7 @@ class Link:
         """Handle one message; the cause when it ends the link."""
         if message.type is WSMsgType.TEXT:
             if not self._in_turn:
-                return "connection_limit" if b"websocket_connection_limit_reached" in message.data else "out_of_order"
+                return "connection_limit" if _CONNECTION_LIMIT in message.data else "out_of_order"
             self._frames.append(message.data)
             self._buffered += len(message.data)
             self._arrived.set()

@@ -11,6 +11,7 @@ from aiohttp.http import SERVER_SOFTWARE
 from yarl import URL
 
 from proxy.headers import through
+from telemetry.turn import BROKEN_OFF
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterable, Mapping
@@ -129,7 +130,7 @@ class PassThrough:
                 await response.write(chunk)
         except aiohttp.ClientPayloadError:
             # The upstream broke off; the client has to see a broken answer too, not one that ends well.
-            record.upstream_error = "broken_off"
+            record.upstream_error = BROKEN_OFF
             if request.transport is not None:
                 request.transport.abort()
             return response

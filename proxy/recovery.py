@@ -17,7 +17,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from wire.errors import is_connection_limit, is_previous_not_found
+from wire.errors import CONNECTION_LIMIT, PREVIOUS_NOT_FOUND, is_connection_limit, is_previous_not_found
 from wire.extensions import ENVELOPE_UNKNOWN
 
 if TYPE_CHECKING:
@@ -33,10 +33,10 @@ class Refusal:
     ends_link: bool = False
 
 
-FORGOT = Refusal("previous_response_not_found", "upstream_forgot")
-LIMIT = Refusal("websocket_connection_limit_reached", "link_retired", ends_link=True)
+FORGOT = Refusal(PREVIOUS_NOT_FOUND, "upstream_forgot")
+LIMIT = Refusal(CONNECTION_LIMIT, "link_retired", ends_link=True)
 ENVELOPE = Refusal("envelope_unknown", "upstream_forgot")
-NOT_WRITTEN = Refusal("not_written", "link_lost", ends_link=True)
+NOT_WRITTEN = Refusal("not_written", "link_lost")
 
 
 def refusal(error: ApiError, *, chained: bool) -> Refusal | None:

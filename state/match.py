@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections import Counter, deque
+from collections import deque
 from dataclasses import dataclass, field
 from itertools import zip_longest
 from typing import TYPE_CHECKING
@@ -239,12 +239,12 @@ def _near(answer: Sequence[AnswerItem], items: list[Item]) -> str:
 
 def _taken(answer: Sequence[AnswerItem], items: list[Item]) -> int | None:
     """How many leading items are the answer in any order, reasoning perhaps left out; `None` when they are not."""
-    left = Counter(range(len(answer)))
+    left = list(range(len(answer)))
     taken = 0
     for item in items:
         place = next((place for place in left if _same(answer[place], item)), None)
         if place is None:
             break
-        del left[place]
+        left.remove(place)
         taken += 1
     return None if any(not answer[place].reasoning for place in left) else taken

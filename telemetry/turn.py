@@ -5,6 +5,8 @@ from typing import Final
 
 from wire.errors import SERVER_ERROR
 
+BROKEN_OFF: Final = "broken_off"
+"""Stands for the code of an error where a plain HTTP answer ended before its end."""
 MAX_TEXT: Final = 128
 """Characters kept of any text field: some come from outside (model, request id, the upstream's codes)."""
 
@@ -24,7 +26,7 @@ class TurnRecord:
     error: str = ""
     """Code of an error made by the sidecar itself (`reasons.SIDECAR_ERRORS`)."""
     upstream_error: str = ""
-    """Code of an error that the upstream reported, at any point of the turn."""
+    """Code of an error that the upstream reported, at any point of the turn; `BROKEN_OFF` when it just broke off."""
     status: int = 0
     """HTTP status shown to the client; 0 when it left before there was one."""
     stream: bool = False

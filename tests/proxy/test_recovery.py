@@ -38,4 +38,4 @@ def test_a_refusal_speaks_in_documented_words(one: Refusal) -> None:
 
 
 def test_only_what_is_about_the_link_ends_it() -> None:
-    assert [one.ends_link for one in (FORGOT, LIMIT, ENVELOPE, NOT_WRITTEN)] == [False, True, False, True]
+    assert [one.ends_link for one in (FORGOT, LIMIT, ENVELOPE, NOT_WRITTEN)] == [False, True, False, False]

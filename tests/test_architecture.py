@@ -135,6 +135,16 @@ def test_a_folder_imports_only_what_it_may(name: str) -> None:
     assert COMPOSITION_ROOT not in set(imports(tree(name)))
 
 
+def test_the_page_on_the_architecture_names_every_file_of_the_sidecar_on_its_side() -> None:
+    said = re.search(
+        r"What decides has no I/O(.*?)What does I/O:(.*?)\n\n", (ROOT / "docs/architecture.md").read_text(), re.DOTALL
+    )
+    assert said is not None
+    deciding, doing = ([f"proxy.{name}" for name in re.findall(r"`(\w+)`", part)] for part in said.groups())
+    assert sorted(deciding + doing) == sorted(name for name in SOURCES if name.startswith("proxy."))
+    assert {name for name in DOING if name.startswith("proxy.")} <= set(doing)
+
+
 @pytest.mark.parametrize("name", sorted(SOURCES.keys() - DOING))
 def test_deciding_code_reaches_neither_sockets_nor_loops(name: str) -> None:
     if name.partition(".")[0] != "bench":

@@ -4,21 +4,24 @@ from __future__ import annotations
 
 import asyncio
 import signal
+import sys
 from collections.abc import Awaitable, Callable
 from typing import TypeAlias
 
 from proxy.options import BadSettingError
 
-Closer: TypeAlias = Callable[[], Awaitable[None]]
-"""Ends what a command has started."""
+Closer: TypeAlias = Callable[[], Awaitable[int | None]]
+"""Ends what a command has started. How much of what was to be kept could not be written."""
+UNWRITTEN = 3
+"""Exit code of a server that could not write all that it was told to keep."""
 _ONE_PRESS = 0.5
 """Seconds in which interrupts count as one: wrappers pass on what the terminal sent already."""
 
 
 def serve(prog: str, start: Callable[[], Awaitable[list[Closer]]]) -> int:
-    """Start, wait for SIGTERM or SIGINT, and close in the order that `start` returned."""
+    """Start, wait for SIGTERM or SIGINT, and close in the order that `start` returned. The exit code."""
 
-    async def run() -> None:
+    async def run() -> int:
         stop = asyncio.Event()
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
@@ -32,12 +35,16 @@ def serve(prog: str, start: Callable[[], Awaitable[list[Closer]]]) -> int:
         await stop.wait()
         # Running turns get their time; who presses Ctrl-C again does not want to wait for them.
         loop.call_later(_ONE_PRESS, loop.remove_signal_handler, signal.SIGINT)
+        lost = 0
         for close in closers:
-            await close()
+            lost += await close() or 0
+        return lost
 
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
-        runner.run(run())
-    return 0
+        lost = runner.run(run())
+    if lost:
+        sys.stderr.write(f"{prog}: {lost} records of turns could not be written\n")
+    return UNWRITTEN if lost else 0
 
 
 def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:

@@ -3,9 +3,8 @@
 import platform
 from collections.abc import Callable, Iterator, Mapping
 from importlib.metadata import version as installed_version
-from typing import Final
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client import Counter, Gauge, Histogram
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
@@ -19,20 +18,15 @@ from telemetry.reasons import (
     TRANSPORTS,
     bounded,
 )
+from telemetry.registry import DURATION_BUCKETS, OVERHEAD_BUCKETS, Registry
 from telemetry.turn import TurnRecord
-
-CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
-
-OVERHEAD_BUCKETS: Final = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0)
-DURATION_BUCKETS: Final = tuple(round(0.01 * 2**power, 2) for power in range(17))
-"""Doubling from 10 ms; the first fourteen are those that the GenAI conventions advise for durations."""
 
 
 class Metrics:
     """All metrics of one sidecar. Label values come from `telemetry.reasons`; anything else becomes `other`."""
 
     def __init__(self, version: str | None = None) -> None:
-        registry = self._registry = _Registry()
+        registry = self._registry = Registry()
         self._turns = Counter(
             "deltawire_turns",
             "Turns by transport and by the reason not to be a delta",
@@ -161,16 +155,7 @@ class Metrics:
 
     def render(self) -> tuple[bytes, str]:
         """The text exposition of all metrics, and its content type."""
-        return generate_latest(self._registry), CONTENT_TYPE
-
-
-class _Registry(CollectorRegistry):
-    """Leaves out the creation times that the library adds to each series: they double the page and nobody asked."""
-
-    def collect(self) -> Iterator[Metric]:
-        for metric in super().collect():
-            metric.samples = [sample for sample in metric.samples if not sample.name.endswith("_created")]
-            yield metric
+        return self._registry.render()
 
 
 class _Observed(Collector):

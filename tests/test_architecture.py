@@ -33,7 +33,8 @@ COMPOSITION_ROOT = "proxy.cli"
 DOING = {
     *(f"proxy.{name}" for name in ("admin", "app", "cli", "client", "flight", "link", "links", "memory")),
     *(f"proxy.{name}" for name in ("passthrough", "relay", "serve", "tasks", "turn", "upgrade")),
-    *(f"upstream.{name}" for name in ("app", "http_api", "http_io", "http_stored", "jobs", "sim", "tasks", "ws_api")),
+    *(f"upstream.{name}" for name in ("app", "http_api", "http_io", "http_stored", "jobs", "settling", "sim", "sinks")),
+    *(f"upstream.{name}" for name in ("tasks", "ws_api")),
     *(f"upstream.engines.{name}" for name in ("chat", "endpoint", "llamacpp", "local", "select", "weights")),
     *(f"upstream.scripted.{name}" for name in ("connection", "player", "server", "sinks")),
     "state.redis_store",
@@ -46,6 +47,7 @@ DOING = {
 DECIDING = {
     *(f"proxy.{name}" for name in ("answer", "plan", "pool", "recovery", "frame", "request", "headers", "dialect")),
     *(f"proxy.{name}" for name in ("settings", "options", "explain", "bodies", "page", "egress")),
+    *(f"upstream.{name}" for name in ("backlog", "books", "ledger", "outcome", "run")),
     *(
         f"upstream.{name}"
         for name in ("pipeline", "frame", "lane", "lanes", "validate", "resolve", "render", "seal", "store")

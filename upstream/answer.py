@@ -58,6 +58,7 @@ class Answer:
         self._keeps_hidden = request.store or request.sealed_reasoning
         self._input_tokens, self._cached_tokens = input_tokens, cached_tokens
         self._output_tokens = self._reasoning_tokens = 0
+        self._told: Usage | None = None
         self._number = 0
         self._running: Written | None = None
         self._compaction = compaction
@@ -66,6 +67,12 @@ class Answer:
     def output_tokens(self) -> int:
         """Tokens written so far."""
         return self._output_tokens
+
+    @property
+    def usage(self) -> Usage:
+        """Tokens so far; those that the engine told, once it has."""
+        counted = Usage(self._input_tokens, self._cached_tokens, self._output_tokens, self._reasoning_tokens)
+        return self._told or counted
 
     def queue(self) -> list[Event]:
         """`response.created` and `response.queued`, of an answer that begins later."""
@@ -117,12 +124,10 @@ class Answer:
         """The terminal event of an answer that was written as far as it goes."""
         self.status = "incomplete" if stop.incomplete else "completed"
         details = {"reason": stop.incomplete} if stop.incomplete else None
+        self._told = stop.usage
+        used = usage(**{name: getattr(self.usage, name) for name in Usage.__slots__})
         completed_at = None if stop.incomplete else now
-        return self._ending(completed_at=completed_at, incomplete_details=details, usage=self._usage(stop.usage))
-
-    def _usage(self, told: Usage | None) -> dict[str, Any]:
-        used = told or Usage(self._input_tokens, self._cached_tokens, self._output_tokens, self._reasoning_tokens)
-        return usage(**{name: getattr(used, name) for name in Usage.__slots__})
+        return self._ending(completed_at=completed_at, incomplete_details=details, usage=used)
 
     def fail(self, code: str = "server_error") -> Event:
         """The terminal event of an answer that broke off: `response.failed`."""

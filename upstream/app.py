@@ -11,15 +11,19 @@ from typing import TYPE_CHECKING
 import structlog
 from aiohttp import web
 
+from telemetry.server_metrics import ServerMetrics
 from upstream.admit import Admission
+from upstream.books import Books
 from upstream.budget import CONNECTION, KEY, LANE, PROCESS, Budget
 from upstream.engines.select import engine_for, models
 from upstream.gate import Gate
 from upstream.http_api import HttpApi, now, stamp
 from upstream.http_io import STREAM_END
 from upstream.keys import BadKeysError, Keyring, read_keys
+from upstream.run import Server
 from upstream.screens import chain
 from upstream.seal import Sealer
+from upstream.sinks import Sinks
 from upstream.store import Store
 from upstream.ws_api import WsApi
 
@@ -28,6 +32,8 @@ if TYPE_CHECKING:
     from upstream.settings import UpstreamSettings
 
 _FORCE = 1.0
+_FLUSH = 5.0
+"""Seconds that what was settled has to be written in, after the last turn has ended."""
 _log = structlog.get_logger("upstream")
 
 
@@ -43,10 +49,14 @@ class Running:
     _http: HttpApi = field(repr=False)
     _ws: WsApi = field(repr=False)
     _engine: Engine = field(repr=False)
+    _sinks: Sinks = field(repr=False)
     _drain: float = 0.0
 
-    async def close(self) -> None:
-        """Take nothing new, let running turns end for at most the set time, close WebSockets with 1001."""
+    async def close(self) -> int:
+        """Take nothing new, let running turns end for at most the set time, close WebSockets with 1001.
+
+        How much of what the turns left could not be written, in at most 5 s after that.
+        """
         self._http.draining = True
         await self._site.stop()
         for connection in list(self._ws.connections):
@@ -56,12 +66,25 @@ class Running:
         await self._http.jobs.close(self._drain)
         await self._runner.cleanup()
         await self._engine.close()
+        return await self._sinks.close(_FLUSH)
 
 
 async def start(settings: UpstreamSettings) -> Running:
     """Listen. Raises `ValueError` for a setting that cannot be used, `OSError` when the address cannot be had."""
     settings = replace(settings, models=models(settings))
     keyring = _keyring(settings.keys)
+    metrics = ServerMetrics()
+    sinks = Sinks(settings, metrics)
+    try:
+        return await _started(settings, metrics, sinks, keyring)
+    except BaseException:
+        await sinks.close(0)
+        raise
+
+
+async def _started(
+    settings: UpstreamSettings, metrics: ServerMetrics, sinks: Sinks, keyring: Keyring | None
+) -> Running:
     engine = await engine_for(settings)
     admission = Admission(
         engine=engine,
@@ -72,8 +95,9 @@ async def start(settings: UpstreamSettings) -> Running:
         context_window=settings.context_window,
         screens=chain(settings.screen),
     )
-    sockets = WsApi(settings, engine, admission)
-    api = HttpApi(settings, engine, admission, sockets)
+    server = Server(engine, admission, Books(metrics, admission.gate.holder, sinks.ledger), now)
+    sockets = WsApi(settings, server)
+    api = HttpApi(settings, server, sockets)
     app = web.Application(middlewares=[api.guard], client_max_size=settings.max_body)
     app[STREAM_END] = settings.stream_end
     app.add_routes(api.routes())
@@ -92,7 +116,7 @@ async def start(settings: UpstreamSettings) -> Running:
         raise
     port: int = runner.addresses[0][1]
     host = f"[{settings.host}]" if ":" in settings.host else settings.host
-    return Running(f"http://{host}:{port}", port, runner, site, api, sockets, engine, settings.drain_seconds)
+    return Running(f"http://{host}:{port}", port, runner, site, api, sockets, engine, sinks, settings.drain_seconds)
 
 
 def _budget(settings: UpstreamSettings) -> Budget:

@@ -33,6 +33,8 @@ class Frame:
     refusal: ApiError | None = None
     size: int = 0
     """Bytes that it holds while it waits."""
+    received: float = 0.0
+    """When it came, in seconds of the clock that the turns are timed by."""
 
 
 def read_frame(data: bytes, envelopes: EnvelopeCache | None, *, lanes: bool) -> tuple[str | None, Frame]:

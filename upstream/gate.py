@@ -62,6 +62,10 @@ class Gate:
         if key_id is not None:
             self._meters[key_id] = self._meters[key_id].charge(TOKENS, tokens, self._clock())
 
+    def holder(self, owner: bytes) -> Key | None:
+        """The entry of the key that an owner stands for; None without a keyring."""
+        return self._keyring.get(self._ids.get(owner, "")) if self._keyring is not None else None
+
     def visible(self, owner: bytes, models: Iterable[str]) -> list[str]:
         """Those of the models that are for this key."""
         key = self._key(owner)

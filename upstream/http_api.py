@@ -21,9 +21,8 @@ from upstream.run import Run
 from wire.errors import ApiError, invalid_request, server_error
 
 if TYPE_CHECKING:
-    from upstream.admit import Admission
-    from upstream.engine import Engine
     from upstream.http_io import Handler
+    from upstream.run import Server
     from upstream.settings import UpstreamSettings
 
 _log = structlog.get_logger("upstream")
@@ -43,16 +42,16 @@ class Upgrade(Protocol):
 class HttpApi:
     """The handlers, and what they share."""
 
-    def __init__(self, settings: UpstreamSettings, engine: Engine, admission: Admission, upgrade: Upgrade) -> None:
-        self._settings, self._engine, self._admission, self._upgrade = settings, engine, admission, upgrade
+    def __init__(self, settings: UpstreamSettings, server: Server, upgrade: Upgrade) -> None:
+        self._settings, self._server, self._admission, self._upgrade = settings, server, server.admission, upgrade
         self.jobs = Jobs(
             places=settings.background_jobs,
             waiting=settings.background_waiting,
             limit=settings.background_bytes,
-            budget=admission.store.budget,
+            budget=server.admission.store.budget,
             log=lambda run, began: log_turn("background", run, began),
         )
-        self._stored = StoredApi(admission.store, self.jobs)
+        self._stored = StoredApi(server.admission.store, self.jobs)
         self.draining = False
         self.idle = asyncio.Event()
         """Set while no request is being answered and no WebSocket is open."""
@@ -108,9 +107,9 @@ class HttpApi:
         began = time.monotonic()
         owner = self.owner(request)
         turn = self._admission.admit(await self._members(request), owner)
-        run = Run(turn, engine=self._engine, admission=self._admission, now=now)
-        streams = turn.request.fields.stream is True
-        if turn.request.fields.background:
+        streams, background = turn.request.fields.stream is True, turn.request.fields.background is True
+        run = Run(turn, self._server, "background" if background else "http", began)
+        if background:
             job = self.jobs.start(run)
             return await send_events(request, job.follow()) if streams else as_json(turn.answer.snapshot())
         try:

@@ -74,6 +74,10 @@ class UpstreamSettings:
     """Responses in the background that run, and that wait, at once; one more is refused with 429."""
     background_bytes: int = 64 * MIB
     """Events of responses in the background that are kept to be streamed again; the oldest leave first."""
+    ledger: str = ""
+    """File that a line of each turn's usage is appended to (upstream.ledger); empty for none."""
+    ledger_waiting: int = 16384
+    """Lines that may wait to be written, running turns included; further turns wait."""
     drain_seconds: float = 10.0
     """How long running turns may go on when the server is closed."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from contextlib import aclosing, suppress
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import structlog
@@ -12,7 +13,7 @@ from aiohttp import WSCloseCode, WSMsgType, web
 
 from upstream.envelope_cache import EnvelopeCache
 from upstream.frame import Frame, is_text, not_text, read_frame, tagged
-from upstream.http_api import log_turn, now
+from upstream.http_api import log_turn
 from upstream.http_io import STARTED
 from upstream.lanes import Lanes
 from upstream.run import Run
@@ -23,9 +24,9 @@ from wire.events import TERMINAL
 from wire.extensions import ENVELOPE, FEATURES_HEADER
 
 if TYPE_CHECKING:
-    from upstream.admit import Admission, Turn
-    from upstream.engine import Engine
+    from upstream.admit import Turn
     from upstream.lane import Lane
+    from upstream.run import Server
     from upstream.settings import UpstreamSettings
 
 _log = structlog.get_logger("upstream")
@@ -47,8 +48,8 @@ def open_socket(settings: UpstreamSettings) -> web.WebSocketResponse[bool]:
 class WsApi:
     """Serves handshakes; knows all connections, so that they can be told to end."""
 
-    def __init__(self, settings: UpstreamSettings, engine: Engine, admission: Admission) -> None:
-        self._settings, self._engine, self._admission = settings, engine, admission
+    def __init__(self, settings: UpstreamSettings, server: Server) -> None:
+        self._settings, self._server = settings, server
         self.connections: set[Connection] = set()
 
     async def __call__(self, request: web.Request, owner: bytes) -> web.StreamResponse:
@@ -59,7 +60,7 @@ class WsApi:
             socket.headers[FEATURES_HEADER] = ", ".join(settings.features)
         request[STARTED] = True
         await socket.prepare(request)
-        connection = Connection(socket, owner, settings, self._engine, self._admission)
+        connection = Connection(socket, owner, settings, self._server)
         self.connections.add(connection)
         try:
             await connection.serve()
@@ -76,15 +77,14 @@ class Connection:
         socket: web.WebSocketResponse[bool],
         owner: bytes,
         settings: UpstreamSettings,
-        engine: Engine,
-        admission: Admission,
+        server: Server,
     ) -> None:
         self._socket, self._owner, self._settings = socket, owner, settings
-        self._engine, self._admission = engine, admission
+        self._server, self._admission = server, server.admission
         self._lanes = Lanes(waiting=settings.queue_frames, waiting_bytes=settings.queue_bytes)
         offered = EnvelopeCache(entries=settings.envelope_entries, limit=settings.envelope_bytes)
         self._envelopes = offered if ENVELOPE in settings.features else None
-        self._share = Share(admission.store.budget, owner, self._envelopes)
+        self._share = Share(server.admission.store.budget, owner, self._envelopes)
         self._turns: set[asyncio.Task[None]] = set()
         self._idle = asyncio.Event()
         self._end: asyncio.Task[None] | None = None
@@ -138,9 +138,10 @@ class Connection:
                 if not is_text(data):
                     await self._socket.close(code=WSCloseCode.INVALID_TEXT)
                     return
+                received = time.monotonic()
                 name, frame = read_frame(data, self._envelopes, lanes=self._settings.multiplexes)
                 del message, data  # or this loop would keep them until the next frame comes
-                await self._received(name, frame)
+                await self._received(name, replace(frame, received=received))
                 del frame
 
     async def _received(self, name: str | None, frame: Frame) -> None:
@@ -194,8 +195,7 @@ class Connection:
 
     async def _run(self, lane: Lane, frame: Frame, turn: Turn) -> ApiError | None:
         """Send the answer. The error, when it cannot be had."""
-        began = time.monotonic()
-        run = Run(turn, engine=self._engine, admission=self._admission, now=now)
+        run = Run(turn, self._server, "websocket", frame.received)
         try:
             async with aclosing(run.events()) as events:
                 async for event in events:
@@ -211,7 +211,7 @@ class Connection:
         except Exception as failure:  # noqa: BLE001 - one turn may not end the connection
             return self._refused(lane, frame, _fault(failure))
         finally:
-            log_turn("websocket", run, began)
+            log_turn("websocket", run, frame.received)
         return None
 
     async def _tell(self, error: ApiError, name: str | None) -> None:

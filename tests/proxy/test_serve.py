@@ -10,14 +10,14 @@ from proxy.options import BadSettingError
 from proxy.serve import serve
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from proxy.serve import Closer
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_closes_what_was_started_in_order(number: signal.Signals) -> None:
     closed: list[str] = []
 
-    async def start() -> list[Callable[[], Awaitable[None]]]:
+    async def start() -> list[Closer]:
         async def first() -> None:
             closed.append("first")
 
@@ -31,6 +31,21 @@ def test_a_signal_closes_what_was_started_in_order(number: signal.Signals) -> No
     assert closed == ["first", "second"]
 
 
+def test_what_could_not_be_written_is_told_with_its_count_and_an_exit_code(capsys: pytest.CaptureFixture[str]) -> None:
+    async def start() -> list[Closer]:
+        async def two() -> int:
+            return 2
+
+        async def none() -> None:
+            return None
+
+        os.kill(os.getpid(), signal.SIGTERM)
+        return [two, none, two]
+
+    assert serve("deltawire x", start) == 3
+    assert capsys.readouterr().err == "deltawire x: 4 records of turns could not be written\n"
+
+
 @pytest.mark.parametrize(
     ("error", "line"),
     [
@@ -39,7 +54,7 @@ def test_a_signal_closes_what_was_started_in_order(number: signal.Signals) -> No
     ],
 )
 def test_what_cannot_start_is_one_line_with_the_command(error: Exception, line: str) -> None:
-    async def start() -> list[Callable[[], Awaitable[None]]]:
+    async def start() -> list[Closer]:
         raise error
 
     with pytest.raises(BadSettingError) as bad:

@@ -11,14 +11,20 @@ from openai.types.responses import ResponseStreamEvent
 from openresponses_types import types as open_responses
 from pydantic import BaseModel, TypeAdapter
 
+from telemetry.server_metrics import ServerMetrics
 from upstream.app import Running, start
+from upstream.books import Books
 from upstream.items import Item, read_items
+from upstream.run import Server
 from upstream.seal import Sealer
 from upstream.settings import UpstreamSettings
 from wire.sse import Parser
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
+
+    from upstream.admit import Admission
+    from upstream.engine import Engine
 
 SEALER = Sealer("a key for tests")
 TERMINAL = {"response.completed", "response.incomplete", "response.failed", "error"}
@@ -44,6 +50,11 @@ async def serving(**settings: Any) -> AsyncIterator[Running]:
         yield running
     finally:
         await running.close()
+
+
+def server_of(engine: Engine, admission: Admission) -> Server:
+    """What turns share, with books that are kept nowhere but in metrics."""
+    return Server(engine, admission, Books(ServerMetrics(), admission.gate.holder), lambda: 9)
 
 
 def items(*values: dict[str, Any] | str) -> list[Item]:

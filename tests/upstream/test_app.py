@@ -2,14 +2,21 @@ from __future__ import annotations
 
 import asyncio
 import json
+import threading
+from typing import TYPE_CHECKING
 
 import aiohttp
 import pytest
 
-from tests.upstream.helpers import answer_of, turn
+from tests.upstream.helpers import answer_of, post, turn
 from upstream.app import start
+from upstream.ledger import LedgerFile
 from upstream.settings import UpstreamSettings
 from wire.sse import Parser
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
 
 _CREATE = '{"type":"response.create","model":"m","input":"hi"}'
 
@@ -106,3 +113,35 @@ async def test_servers_with_one_secret_read_each_others_reasoning(http: aiohttp.
     finally:
         for server in (first, second, third):
             await server.close()
+
+
+async def test_turns_wait_while_the_ledger_is_full_and_none_is_dropped(
+    http: aiohttp.ClientSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, append = tmp_path / "ledger", LedgerFile.append
+    open_again = threading.Event()
+
+    def append_later(file: LedgerFile, lines: Sequence[bytes]) -> None:
+        assert open_again.wait(30)
+        append(file, lines)
+
+    monkeypatch.setattr(LedgerFile, "append", append_later)
+    server = await start(UpstreamSettings(port=0, ledger=str(path), ledger_waiting=3, tool_turns=0))
+    asked = [asyncio.ensure_future(post(http, server.url, model="m", input=str(number))) for number in range(8)]
+    done, waiting = await asyncio.wait(asked, timeout=1)
+    assert (len(done), len(waiting)) == (3, 5)
+
+    open_again.set()
+    answers = await asyncio.wait_for(asyncio.gather(*asked), 30)
+    assert await server.close() == 0
+    written = [json.loads(line)["response_id"] for line in path.read_bytes().splitlines()]
+    assert sorted(written) == sorted(answer["id"] for _, answer in answers)
+
+
+async def test_a_server_that_cannot_listen_lets_its_ledger_go(tmp_path: Path) -> None:
+    server = await start(UpstreamSettings(port=0))
+    with pytest.raises(OSError, match="address already in use"):
+        await start(UpstreamSettings(port=server.port, ledger=str(tmp_path / "ledger")))
+    await server.close()
+
+    assert [task.get_name() for task in asyncio.all_tasks()] == [asyncio.current_task().get_name()]  # type: ignore[union-attr]  # there is one: this

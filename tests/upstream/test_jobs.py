@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.upstream.helpers import SEALER, check_events, members
+from tests.upstream.helpers import SEALER, check_events, members, server_of
 from upstream.admit import Admission
 from upstream.budget import KEY, PROCESS, Budget, Scope, weight
 from upstream.engine import Delta, End, Part, Prompt, Start, Stop
@@ -60,7 +60,7 @@ class _Rig:
     def start(self, owner: bytes = _ME, **values: Any) -> Job:
         asked = members(**({"model": "m", "input": "hi", "background": True, "stream": True} | values))
         turn = self.admission.admit(asked, owner)
-        return self.jobs.start(Run(turn, engine=self.engine, admission=self.admission, now=lambda: 8))
+        return self.jobs.start(Run(turn, server_of(self.engine, self.admission), "background", 0.0))
 
     async def settle(self) -> None:
         for _ in range(20):

@@ -2,21 +2,26 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import itertools
 import json
 from typing import TYPE_CHECKING, Any, Literal
 
 import pytest
 from structlog.testing import capture_logs
 
-from tests.upstream.helpers import SEALER, check_events, members
+from telemetry.server_metrics import ServerMetrics
+from tests.upstream.helpers import SEALER, check_events, members, server_of
 from upstream.admit import Admission
-from upstream.engine import Accepted, Delta, End, Part, Prompt, Start, Stop
-from upstream.run import Run
+from upstream.books import Books
+from upstream.engine import Accepted, Delta, End, Part, Prompt, Start, Stop, Usage
+from upstream.run import Run, Server
 from upstream.store import Store
 from wire.errors import ApiError
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
+
+    from upstream.outcome import Outcome
 
 
 class _Played:
@@ -55,7 +60,7 @@ class _Played:
 def _run(engine: _Played, **request: Any) -> tuple[Run, Admission]:
     admission = Admission(engine=engine, sealer=SEALER, store=Store(1_000_000), now=lambda: 7)
     turn = admission.admit(members(model="m", input="hi", **request), b"me")
-    return Run(turn, engine=engine, admission=admission, now=lambda: 9), admission
+    return Run(turn, server_of(engine, admission), "http", 0.0), admission
 
 
 async def _events(run: Run) -> list[dict[str, Any]]:
@@ -162,10 +167,123 @@ async def test_an_error_of_the_engine_after_that_is_a_failed_response_with_its_c
 @pytest.mark.parametrize("parts", [(), (RuntimeError("a secret"),)])
 async def test_a_warm_up_reaches_the_engine_and_is_whole_whatever_becomes_of_it(parts: tuple[Exception, ...]) -> None:
     engine = _Played(*parts)
-    run, _ = _run(engine)
+    run, admission = _run(engine)
     turn = dataclasses.replace(run.turn, prompt=None, warm=run.turn.prompt)
-    warm = Run(turn, engine=engine, admission=run._admission, now=lambda: 9)
+    warm = Run(turn, server_of(engine, admission), "http", 0.0)
 
     assert [event["type"] for event in await _events(warm)][-1] == "response.completed"
     assert engine.warmed == [run.turn.prompt]
     assert warm.kept is not None
+
+
+class _Books(Books):
+    """Remembers what it is told; has room when it is given some."""
+
+    def __init__(self) -> None:
+        super().__init__(ServerMetrics(), lambda _: None)
+        self.outcomes: list[Outcome] = []
+        self.failures: list[str] = []
+        self.places = asyncio.Semaphore(1)
+
+    async def room(self) -> None:
+        await self.places.acquire()
+
+    def engine_failed(self, kind: str) -> None:
+        self.failures.append(kind)
+
+    def ended(self, outcome: Outcome) -> None:
+        self.outcomes.append(outcome)
+
+
+def _booked(*parts: Part | Exception, transport: str = "http") -> tuple[Run, _Books]:
+    run, admission = _run(_Played(*parts))
+    books, clock = _Books(), itertools.count(10)
+    server = Server(_Played(*parts), admission, books, lambda: 9, lambda: float(next(clock)))
+    return Run(run.turn, server, transport, 4.0), books
+
+
+async def test_the_books_are_told_before_the_client_hears_of_the_end() -> None:
+    run, books = _booked(*_GOOD)
+    async for event in run.events():
+        assert len(books.outcomes) == (event.type == "response.completed")
+
+    (outcome,) = books.outcomes
+    assert (outcome.status, outcome.transport, outcome.owner) == ("completed", "http", b"me")
+    assert outcome.response_id == run.turn.answer.id
+    assert outcome.usage == run.turn.answer.usage
+    assert outcome.usage.output_tokens == 1
+    assert (outcome.start_s, outcome.first_token_s, outcome.seconds) == (6.0, 7.0, 8.0)
+
+
+async def test_tokens_that_the_engine_told_are_those_of_the_books() -> None:
+    told = Usage(100, 50, 7, 3)
+    run, books = _booked(Start("message"), Delta("yes"), End(), Stop(usage=told))
+    await _events(run)
+
+    assert books.outcomes[0].usage == told
+
+
+@pytest.mark.parametrize(
+    ("parts", "status", "failure"),
+    [
+        ((Start("message"), Delta("ye"), End(), Stop("max_output_tokens")), "incomplete", None),
+        ((Start("message"), RuntimeError("x")), "failed", "crashed"),
+        ((Start("message"), Delta("ye"), End()), "failed", "ended_early"),
+        ((Delta("outside of an item"),), "failed", "out_of_order"),
+        ((Accepted(), _BUSY), "failed", "rate_limited"),
+        ((Accepted(), ApiError(503, "x")), "failed", "error"),
+    ],
+)
+async def test_however_a_turn_ends_the_books_are_told_once(
+    parts: tuple[Part | Exception, ...], status: str, failure: str | None
+) -> None:
+    run, books = _booked(*parts)
+    await _events(run)
+
+    assert [outcome.status for outcome in books.outcomes] == [status]
+    assert books.failures == ([failure] if failure else [])
+
+
+async def test_a_turn_that_the_engine_refused_used_no_tokens() -> None:
+    run, books = _booked(_BUSY)
+    with pytest.raises(ApiError):
+        await _events(run)
+
+    (outcome,) = books.outcomes
+    assert (outcome.status, outcome.usage, books.failures) == ("refused", Usage(0), ["refused"])
+
+
+@pytest.mark.parametrize(("transport", "status"), [("websocket", "abandoned"), ("background", "cancelled")])
+async def test_a_turn_that_was_left_is_told_with_what_was_written(transport: str, status: str) -> None:
+    run, books = _booked(*_GOOD, transport=transport)
+    events = run.events()
+    async for event in events:
+        if event.type == "response.output_text.delta":
+            break
+    await events.aclose()
+
+    (outcome,) = books.outcomes
+    assert (outcome.status, outcome.usage.output_tokens) == (status, 1)
+
+
+async def test_the_engine_is_not_asked_before_there_is_room_in_the_books() -> None:
+    run, books = _booked(*_GOOD)
+    await books.places.acquire()
+    waiting = asyncio.ensure_future(_events(run))
+    await asyncio.sleep(0.01)
+    assert not waiting.done()
+    assert run.turn.answer.items == []
+
+    books.places.release()
+    assert (await asyncio.wait_for(waiting, 10))[-1]["type"] == "response.completed"
+
+
+async def test_of_a_turn_that_never_began_nothing_is_told() -> None:
+    run, books = _booked(*_GOOD)
+    await books.places.acquire()
+    waiting = asyncio.ensure_future(_events(run))
+    await asyncio.sleep(0)
+    waiting.cancel()
+    await asyncio.wait({waiting})
+
+    assert books.outcomes == []

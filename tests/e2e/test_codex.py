@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.clients
 
 CALLS = 20
+MANY = 12
 FEW = 3
 SECONDS = 180
 NOBODY = "http://127.0.0.1:9"
@@ -155,6 +156,25 @@ def test_twenty_tool_calls_travel_as_deltas_with_a_third_of_the_bytes_of_codex_o
         print("\nbytes up, Codex CLI:", json.dumps(figures, indent=2))  # noqa: T201 - the figures that docs quote
     assert 3 * sent <= own.body_bytes
     assert 2 * packed.body_bytes < behind.body_bytes
+
+
+def test_codex_works_on_one_websocket_of_the_server_alone_and_every_turn_continues_the_last(
+    codex: Codex, start: Start
+) -> None:
+    alone = Server(start, tool_turns=MANY)
+    with Relay(alone.base_url) as relay:
+        work = codex.work("alone", relay.url, websockets=True)
+        upgrades = relay.upgrades
+    turns = [record for record in alone.command.records() if record["event"] == "turn"]
+
+    assert [(output, code) for _, output, code in work.commands] == [
+        (f"deltawire {n}\n", 0) for n in range(1, MANY + 1)
+    ]
+    assert work.message.startswith(f"Done after {MANY} tool results")
+    assert upgrades == 1
+    assert {turn["transport"] for turn in turns} == {"websocket"}
+    assert [turn["continued"] for turn in turns] == [False] + [True] * (len(turns) - 1)
+    assert len(turns) > MANY
 
 
 def test_a_session_resumed_in_a_new_process_goes_on_by_deltas(codex: Codex, start: Start) -> None:

@@ -25,7 +25,7 @@ class Relay:
     """Passes connections on to the origin of `url`.
 
     `head_bytes` counts the first request line and headers of each connection (a WebSocket's handshake), `body_bytes`
-    whatever follows on it. With `compression=False` the offer of WebSocket compression is taken out of handshakes: it
+    whatever follows on it, `upgrades` the handshakes. With `compression=False` the offer of WebSocket compression is taken out of handshakes: it
     was never made, and message bytes are counted as they are. With `websocket=False` a handshake is answered by 404, as
     an upstream answers that has no WebSocket mode.
     """
@@ -41,6 +41,7 @@ class Relay:
         self._sockets: list[socket.socket] = []
         self._threads: list[threading.Thread] = []
         self.connections = 0
+        self.upgrades = 0
         self.head_bytes = 0
         self.body_bytes = 0
         self._listener = socket.create_server(("127.0.0.1", 0))
@@ -98,8 +99,9 @@ class Relay:
             head, end, rest = head.partition(_HEAD_END)
             if not self._compression:
                 head = _EXTENSIONS.sub(b"", head)
-            self._count(len(head + end), len(rest))
-            if not self._websocket and _UPGRADE.search(head):
+            upgrade = _UPGRADE.search(head) is not None
+            self._count(len(head + end), len(rest), upgrade=upgrade)
+            if upgrade and not self._websocket:
                 client.sendall(_NOT_FOUND)
                 client.shutdown(socket.SHUT_WR)
                 return
@@ -117,7 +119,8 @@ class Relay:
         with suppress(OSError):
             client.shutdown(socket.SHUT_WR)
 
-    def _count(self, head: int, body: int) -> None:
+    def _count(self, head: int, body: int, *, upgrade: bool = False) -> None:
         with self._lock:
+            self.upgrades += upgrade
             self.head_bytes += head
             self.body_bytes += body

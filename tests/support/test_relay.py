@@ -27,7 +27,7 @@ async def test_what_follows_the_handshake_is_counted_apart_from_it() -> None:
             async with ClientSession() as session, session.ws_connect(f"{relay.url}/echo", compress=15) as link:
                 await link.send_str("x" * 1000)
                 assert (await link.receive_str()) == "x" * 1000
-                assert relay.connections == 1
+                assert (relay.connections, relay.upgrades) == (1, 1)
                 assert relay.body_bytes == 1000 + 8  # two bytes of header, two of length, four of mask
                 assert relay.bytes == relay.head_bytes + relay.body_bytes
 

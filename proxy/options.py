@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 from proxy.headers import HOP_BY_HOP, OWN_PREFIX
 from proxy.settings import Address
 from state.redis_url import parse_redis_url
-from wire.extensions import ENVELOPE
+from wire.extensions import APPEND, ENVELOPE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -338,7 +338,12 @@ UPSTREAM: tuple[Option, ...] = (
     ),
     Option("lanes", "on", one_of("on", "off"), "on: a WebSocket may carry several chains at once (stream_id)"),
     Option("compression", "on", one_of("on", "off"), "on: permessage-deflate where a client offers it"),
-    Option("features", ENVELOPE, some_of(ENVELOPE), "extensions offered to sidecars, comma-separated, or none"),
+    Option(
+        "features",
+        f"{ENVELOPE},{APPEND}",
+        some_of(ENVELOPE, APPEND),
+        "extensions offered to sidecars (docs/wire.md), comma-separated, or none",
+    ),
     Option("screen", "off", one_of("off", "on"), "on: refuse conversations that a screen flags; ours are examples"),
     Option("max-cache", "1GiB", size, "conversations kept between turns, in bytes; the largest leave first"),
     Option("max-key-cache", "512MiB", size, "the same for each API key, in bytes"),

@@ -6,6 +6,7 @@ Everything up to the first event happens here, without I/O, the same for both tr
 from __future__ import annotations
 
 import hashlib
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -13,20 +14,21 @@ import msgspec
 
 from upstream import compaction, pipeline, resolve, screen, tool_choice, validate, window
 from upstream.answer import Answer
+from upstream.asked import Asked, Resumed, resume
+from upstream.asked import asked as asked_of
 from upstream.engine import Prompt
 from upstream.gate import Gate, no_model
 from upstream.items import Item, read_items
 from upstream.lane import Kept
 from upstream.problems import unsupported
-from upstream.render import tokens_of
 from upstream.request import Request, read_request
+from upstream.resumed import ResumedAnswer
 from upstream.store import Store, Stored
 from upstream.values import compact_threshold
-from wire import response
 from wire.errors import invalid_request, previous_not_found
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from upstream.engine import Engine
     from upstream.lane import Lane
@@ -42,6 +44,7 @@ class Turn:
     request: Request
     owner: bytes = field(repr=False)
     context: Context = field(repr=False)
+    asked: Asked = field(repr=False)
     fresh: tuple[Item, ...] = field(repr=False)
     prompt: Prompt | None = field(repr=False)
     answer: Answer = field(repr=False)
@@ -57,9 +60,7 @@ class Read:
     parent: Context | None = field(repr=False)
     listed: tuple[Item, ...] = field(repr=False)
     context: Context = field(repr=False)
-    instructions: bytes = field(repr=False)
-    beside: int
-    """Tokens of instructions and tools."""
+    asked: Asked = field(repr=False)
 
 
 class Admission:
@@ -83,44 +84,50 @@ class Admission:
 
     def admit(self, members: dict[str, bytes], owner: bytes, lane: Lane | None = None) -> Turn:
         """The turn. Raises `ApiError`. `lane` is None over HTTP: then only stored responses can be continued."""
-        try:
+        with _readable():
             return self._admit(read_request(members), owner, lane)
-        except (msgspec.DecodeError, RecursionError):  # such as a number beyond all bounds, deep within an item
-            raise invalid_request("The request holds a value that cannot be read.") from None
 
-    def _admit(self, request: Request, owner: bytes, lane: Lane | None) -> Turn:
+    def resume(self, members: dict[str, bytes], owner: bytes, lane: Lane, response_id: str) -> Turn:
+        """The turn that goes on from the lane's latest response, which has to have this id. Raises `ApiError`.
+
+        `members` are the new items, and what else is to be otherwise than it was for that response.
+        """
+        kept = lane.latest
+        if kept is None or kept.id != response_id:
+            raise previous_not_found(response_id)
+        with _readable():
+            resumed = resume(kept.asked, members, response_id)
+            return self._admit(resumed.request, owner, lane, resumed)
+
+    def _admit(self, request: Request, owner: bytes, lane: Lane | None, resumed: Resumed | None = None) -> Turn:
         if request.fields.stream_id is not None:
             raise _no_lanes() if lane is not None else unsupported("stream_id", "Lanes exist on WebSockets only.")
         self.permit(owner, request.model)
-        read = self.read(request, owner, lane)
-        context, warm = read.context, lane is not None and request.fields.generate is False
+        read = self.read(request, owner, lane, resumed=resumed)
+        asked, context, warm = read.asked, read.context, lane is not None and request.fields.generate is False
         threshold = None if warm else compact_threshold(request.fields)
-        compacted = compaction.due(context, self.sealer, threshold, read.beside)
+        compacted = compaction.due(context, self.sealer, threshold, asked.beside)
         if compacted is not None:
             context = pipeline.extend(context, [compacted])
         truncation = request.fields.truncation
-        shown = window.fitted(context, beside=read.beside, window=self._window, truncation=truncation)
-        total = shown.rendered.tokens + read.beside
+        shown = window.fitted(context, beside=asked.beside, window=self._window, truncation=truncation)
+        total = shown.rendered.tokens + asked.beside
         # Nothing is reused of a parent that the engine is not shown from its beginning on.
         anew = shown is not read.context or any(item.type == compaction.TYPE for item in read.listed)
         cached = read.parent.rendered.tokens if read.parent is not None and not anew else 0
         self.gate.spend(owner, total)
-        answer = Answer(
+        answer = (Answer if resumed is None else ResumedAnswer)(
             request,
-            shown=response.shown(
-                request.fields,
-                instructions=response.shown_instructions(request.instructions),
-                tools=context.resolved.offer.echo,
-            ),
+            shown=asked.shown,
             input_tokens=total,
             cached_tokens=cached,
             created_at=self._now(),
             sealer=self.sealer,
             compaction=compacted,
         )
-        prompt = _prompt(request, shown, read.instructions, owner)
+        prompt = _prompt(request, shown, asked, owner)
         seen, warmed = (None, prompt) if warm else (prompt, None)
-        return Turn(request, owner, context, read.listed, seen, answer, total, cached, warmed)
+        return Turn(request, owner, context, asked, read.listed, seen, answer, total, cached, warmed)
 
     def permit(self, owner: bytes, model: str) -> None:
         """Raise `ApiError` unless the model is there, and for this owner."""
@@ -128,7 +135,15 @@ class Admission:
         if not self._engine.accepts(model):
             raise no_model(model)
 
-    def read(self, request: Request, owner: bytes, lane: Lane | None = None, *, bare: bool = False) -> Read:
+    def read(
+        self,
+        request: Request,
+        owner: bytes,
+        lane: Lane | None = None,
+        *,
+        bare: bool = False,
+        resumed: Resumed | None = None,
+    ) -> Read:
         """The conversation that a request is about. Raises `ApiError`. A `bare` one may have no input at all."""
         parent = self._parent(request, owner, lane)
         fresh = validate.dereferenced(self._input(request, lane, bare=bare), self._lookup(owner, lane))
@@ -137,9 +152,9 @@ class Admission:
         known = lane.latest.context if lane is not None and lane.latest is not None else context
         offer = resolve.offer_for(request.tools, known.resolved.offer)
         context = context.under(resolve.Resolved(request.model, offer, context.resolved.added))
-        tool_choice.matched(request.fields.tool_choice, context.resolved.tools(), offer.echo)
-        instructions = (request.instructions or "").encode(errors="surrogatepass")
-        return Read(parent, tuple(fresh), context, instructions, offer.tokens + tokens_of(instructions))
+        if resumed is None or resumed.chooses_anew:
+            tool_choice.matched(request.fields.tool_choice, context.resolved.tools(), offer.echo)
+        return Read(parent, tuple(fresh), context, asked_of(request, offer, resumed))
 
     def settle(self, turn: Turn) -> Kept | None:
         """Keep what the answer leaves; the response to continue from, None unless it was completed."""
@@ -153,7 +168,7 @@ class Admission:
             parent = turn.request.fields.previous_response_id
             output = tuple(answer.items)
             self.store.put(Stored(answer.id, turn.owner, parent, answer.response, turn.fresh, output, context))
-        return Kept(answer.id, context) if answer.status == "completed" else None
+        return Kept(answer.id, context, turn.asked) if answer.status == "completed" else None
 
     def _parent(self, request: Request, owner: bytes, lane: Lane | None) -> Context | None:
         wanted = request.fields.previous_response_id
@@ -187,10 +202,17 @@ class Admission:
         return lookup
 
 
-def _prompt(request: Request, context: Context, instructions: bytes, owner: bytes) -> Prompt:
+@contextmanager
+def _readable() -> Iterator[None]:
+    try:
+        yield
+    except (msgspec.DecodeError, RecursionError):  # such as a number beyond all bounds, deep within an item
+        raise invalid_request("The request holds a value that cannot be read.") from None
+
+
+def _prompt(request: Request, context: Context, asked: Asked, owner: bytes) -> Prompt:
     fields = request.fields
     resolved = context.resolved
-    envelope = hashlib.blake2b(instructions, digest_size=16).digest() + resolved.offer.digest
     return Prompt(
         model=request.model,
         instructions=request.instructions,
@@ -200,7 +222,7 @@ def _prompt(request: Request, context: Context, instructions: bytes, owner: byte
         text=fields.text or {},
         reasoning=fields.reasoning,
         max_output_tokens=fields.max_output_tokens,
-        digest=hashlib.blake2b(context.rendered.digest + envelope, digest_size=16).digest(),
+        digest=hashlib.blake2b(context.rendered.digest + asked.digest, digest_size=16).digest(),
         temperature=fields.temperature,
         top_p=fields.top_p,
         parallel_tool_calls=fields.parallel_tool_calls,

@@ -50,12 +50,13 @@ class Answer:
         self.id = f"resp_{secrets.token_hex(25)}"
         self.items: list[Item] = []
         self.response = b""
-        """The whole object once the answer has ended."""
+        """The whole object once the answer has ended; of a resumed one only where it is stored."""
         self.status = "in_progress"
+        self.created_at, self.stored = created_at, request.store
         own = {"id": self.id, "created_at": created_at, "previous_response_id": request.fields.previous_response_id}
         self._shown = {**shown, **encoded(own)}
         self._sealing = sealer if request.sealed_reasoning else None
-        self._keeps_hidden = request.store or request.sealed_reasoning
+        self._keeps_hidden = self.stored or request.sealed_reasoning
         self._input_tokens, self._cached_tokens = input_tokens, cached_tokens
         self._output_tokens = self._reasoning_tokens = 0
         self._told: Usage | None = None
@@ -136,8 +137,11 @@ class Answer:
         return self._ending(error=error)
 
     def _ending(self, **changing: Any) -> Event:
-        self.response = self._object(self.status, output=self._output(), **changing)
+        self._conclude(**changing)
         return self._response_event(f"response.{self.status}", self.response)
+
+    def _conclude(self, **changing: Any) -> None:
+        self.response = self._object(self.status, output=self._output(), **changing)
 
     def _start(self, start: Start) -> list[Event]:
         item = begun(start, len(self.items))

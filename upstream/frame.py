@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from upstream.envelope_cache import refuse
-from upstream.problems import missing, unsupported
+from upstream.problems import invalid_type, missing, unsupported
 from upstream.request import body_members
 from wire.errors import ApiError, invalid_request, invalid_stream_id
 from wire.events import LANE
+from wire.extensions import APPEND_FIELD, APPEND_TYPE
 
 if TYPE_CHECKING:
     from upstream.envelope_cache import EnvelopeCache
@@ -31,17 +32,21 @@ class Frame:
     members: dict[str, bytes] = field(default_factory=dict, repr=False)
     parent: str | None = None
     refusal: ApiError | None = None
+    resumes: bool = False
+    """Whether it is a `response.append`: of the request its members are those that differ from the parent's."""
     size: int = 0
     """Bytes that it holds while it waits."""
     received: float = 0.0
     """When it came, in seconds of the clock that the turns are timed by."""
 
 
-def read_frame(data: bytes, envelopes: EnvelopeCache | None, *, lanes: bool) -> tuple[str | None, Frame]:
+def read_frame(
+    data: bytes, envelopes: EnvelopeCache | None, *, lanes: bool, appends: bool = False
+) -> tuple[str | None, Frame]:
     """The lane's name (None: the default lane) and the frame. Never raises.
 
     Without `lanes`, everything is of the default lane, and a `stream_id` stays among the members, to be refused as one
-    that this server does not have. Without `envelopes`, digests are refused.
+    that this server does not have. Without `envelopes`, digests are refused; without `appends`, `response.append` is.
     """
     name: str | None = None
     parent: str | None = None
@@ -50,11 +55,13 @@ def read_frame(data: bytes, envelopes: EnvelopeCache | None, *, lanes: bool) -> 
         raw = members.pop("stream_id", _NULL) if lanes else _NULL
         if raw != _NULL:
             name = _name(raw)
-        parent = _string(members.get("previous_response_id", _NULL))
-        members = _create(members, envelopes)
+        resumes = appends and _string(members.get("type", _NULL)) == APPEND_TYPE
+        parent = _string(members.get(APPEND_FIELD if resumes else "previous_response_id", _NULL))
+        members = _append(members, parent) if resumes else _create(members)
+        members = refuse(members) if envelopes is None else envelopes.take(members)
     except ApiError as error:
         return name, Frame(parent=parent, refusal=error)
-    return name, Frame(members, parent, size=len(data))
+    return name, Frame(members, parent, resumes=resumes, size=len(data))
 
 
 def is_text(data: bytes) -> bool:
@@ -78,15 +85,28 @@ def tagged(event: bytes, name: str | None) -> bytes:
     return event if name is None else b'%b,"stream_id":"%b"}' % (event[:-1], name.encode())
 
 
-def _create(members: dict[str, bytes], envelopes: EnvelopeCache | None) -> dict[str, bytes]:
+def _append(members: dict[str, bytes], parent: str | None) -> dict[str, bytes]:
+    raw = members.get(APPEND_FIELD)
+    if raw is None:
+        raise missing(APPEND_FIELD)
+    if parent is None:
+        raise invalid_type(APPEND_FIELD, "a string", raw)
+    return _awaited({name: value for name, value in members.items() if name not in {"type", APPEND_FIELD}})
+
+
+def _create(members: dict[str, bytes]) -> dict[str, bytes]:
     kind = members.pop("type", None)
     if kind is None:
         raise missing("type")
     if _string(kind) != "response.create":
         raise invalid_request("Unknown event type: only 'response.create' is understood.", param="type")
+    return _awaited(members)
+
+
+def _awaited(members: dict[str, bytes]) -> dict[str, bytes]:
     if members.get("background") == b"true":
         raise unsupported("background", "Responses are not run in the background over WebSockets.")
-    return refuse(members) if envelopes is None else envelopes.take(members)
+    return members
 
 
 def _name(raw: bytes) -> str:

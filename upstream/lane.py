@@ -17,6 +17,7 @@ from wire.extensions import ENVELOPE_UNKNOWN
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from upstream.asked import Asked
     from upstream.frame import Frame
     from upstream.pipeline import Context
     from wire.errors import ApiError
@@ -24,10 +25,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """What the lane needs to continue a response."""
+    """What the lane needs to continue a response, and to resume it: the conversation, and what was asked."""
 
     id: str
     context: Context = field(repr=False)
+    asked: Asked = field(repr=False)
 
 
 class Lane:

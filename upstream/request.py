@@ -68,13 +68,7 @@ def body_members(body: bytes) -> dict[str, bytes]:
 
 def read_request(raw: dict[str, bytes]) -> Request:
     """The request, every member that matters checked for its type. Raises `ApiError` with the member's path."""
-    for name, why in _REFUSED.items():
-        if raw.get(name, _NULL) != _NULL:
-            raise unsupported(name, why)
-    try:
-        fields = _FIELDS.decode(splice((name, value) for name, value in raw.items() if name in _KNOWN - _LARGE))
-    except msgspec.DecodeError as error:
-        raise reworded(error) from None
+    fields = _fields(raw)
     if not fields.model:
         raise missing("model")
     if fields.background and fields.store is False:
@@ -82,6 +76,28 @@ def read_request(raw: dict[str, bytes]) -> Request:
     check(fields)
     tools = _array(raw, "tools")
     return Request(fields, fields.model, _present(raw, "input"), tools, _instructions(raw))
+
+
+def read_changes(request: Request, raw: dict[str, bytes]) -> Request:
+    """The request with the members of `raw` in the place of its own, which alone are checked. Raises `ApiError`."""
+    given = _fields(raw)
+    check(given)
+    fields = msgspec.structs.replace(request.fields, **{name: getattr(given, name) for name in raw.keys() & _KNOWN})
+    if not fields.model:
+        raise missing("model")
+    tools = _array(raw, "tools") if "tools" in raw else request.tools
+    instructions = _instructions(raw) if "instructions" in raw else request.instructions
+    return Request(fields, fields.model, _present(raw, "input"), tools, instructions)
+
+
+def _fields(raw: dict[str, bytes]) -> Fields:
+    for name, why in _REFUSED.items():
+        if raw.get(name, _NULL) != _NULL:
+            raise unsupported(name, why)
+    try:
+        return _FIELDS.decode(splice((name, value) for name, value in raw.items() if name in _KNOWN - _LARGE))
+    except msgspec.DecodeError as error:
+        raise reworded(error) from None
 
 
 def _present(raw: dict[str, bytes], name: str) -> bytes:

@@ -27,7 +27,7 @@ class Share:
                 self._budget.release(lane)
         elif self._lanes.get(lane) != kept.id:
             self._lanes[lane] = kept.id
-            self._budget.hold(lane, weight(kept.context), (Scope(LANE, lane), *self._scopes))
+            self._budget.hold(lane, weight(kept.context) + kept.asked.size, (Scope(LANE, lane), *self._scopes))
 
     def envelopes(self) -> None:
         """A frame may have brought new members."""

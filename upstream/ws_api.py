@@ -21,7 +21,7 @@ from upstream.share import Share
 from upstream.tasks import spawn
 from wire.errors import ApiError, connection_limit, server_error
 from wire.events import TERMINAL
-from wire.extensions import ENVELOPE, FEATURES_HEADER
+from wire.extensions import APPEND, ENVELOPE, FEATURES_HEADER
 
 if TYPE_CHECKING:
     from upstream.admit import Turn
@@ -84,6 +84,7 @@ class Connection:
         self._lanes = Lanes(waiting=settings.queue_frames, waiting_bytes=settings.queue_bytes)
         offered = EnvelopeCache(entries=settings.envelope_entries, limit=settings.envelope_bytes)
         self._envelopes = offered if ENVELOPE in settings.features else None
+        self._appends = APPEND in settings.features
         self._share = Share(server.admission.store.budget, owner, self._envelopes)
         self._turns: set[asyncio.Task[None]] = set()
         self._idle = asyncio.Event()
@@ -139,7 +140,7 @@ class Connection:
                     await self._socket.close(code=WSCloseCode.INVALID_TEXT)
                     return
                 received = time.monotonic()
-                name, frame = read_frame(data, self._envelopes, lanes=self._settings.multiplexes)
+                name, frame = read_frame(data, self._envelopes, lanes=self._settings.multiplexes, appends=self._appends)
                 del message, data  # or this loop would keep them until the next frame comes
                 await self._received(name, replace(frame, received=received))
                 del frame
@@ -173,6 +174,8 @@ class Connection:
         if frame.refusal is not None:
             return self._refused(lane, frame, frame.refusal)
         try:
+            if frame.resumes:
+                return self._admission.resume(frame.members, self._owner, lane, frame.parent or "")
             return self._admission.admit(frame.members, self._owner, lane)
         except ApiError as error:
             return self._refused(lane, frame, error)

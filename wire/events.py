@@ -7,11 +7,12 @@ from typing import NamedTuple
 
 import msgspec
 
+from wire.extensions import DONE, RESUMED
 from wire.split import Malformed, members, splice
 
-TERMINAL = frozenset({"response.completed", "response.failed", "response.incomplete", "error"})
+TERMINAL = frozenset({"response.completed", "response.failed", "response.incomplete", DONE, "error"})
 """Types after which a turn says no more."""
-HANDSHAKE = frozenset({"response.created", "response.queued", "response.in_progress"})
+HANDSHAKE = frozenset({"response.created", "response.queued", "response.in_progress", RESUMED})
 """Types that say a turn has begun, and nothing of its answer."""
 LANE = re.compile(r"[A-Za-z0-9_.-]{1,256}")
 """A lane's name, whole (OpenAPI: `stream_id`)."""

@@ -13,8 +13,11 @@ from pydantic import BaseModel, TypeAdapter
 
 from telemetry.server_metrics import ServerMetrics
 from upstream.app import Running, start
+from upstream.asked import asked
 from upstream.books import Books
 from upstream.items import Item, read_items
+from upstream.request import read_request
+from upstream.resolve import Offer
 from upstream.run import Server
 from upstream.seal import Sealer
 from upstream.settings import UpstreamSettings
@@ -27,12 +30,14 @@ if TYPE_CHECKING:
     from upstream.engine import Engine
 
 SEALER = Sealer("a key for tests")
-TERMINAL = {"response.completed", "response.incomplete", "response.failed", "error"}
+TERMINAL = {"response.completed", "response.incomplete", "response.failed", "response.done", "error"}
 WEATHER = {
     "type": "function",
     "name": "get_weather",
     "parameters": {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]},
 }
+ASKED = asked(read_request({"model": b'"m"'}), Offer())
+"""What the smallest request asks for beside its input."""
 _SDK: TypeAdapter[Any] = TypeAdapter(ResponseStreamEvent)
 _OPEN = {
     model.model_fields["type"].annotation: model
@@ -109,6 +114,14 @@ async def turn(socket: aiohttp.ClientWebSocketResponse[bool], **body: Any) -> li
     return await answer_of(socket)
 
 
+async def appended(
+    socket: aiohttp.ClientWebSocketResponse[bool], response_id: str, **body: Any
+) -> list[dict[str, Any]]:
+    """Events of one `response.append`."""
+    await socket.send_str(json.dumps({"type": "response.append", "response_id": response_id} | body))
+    return await answer_of(socket)
+
+
 async def answer_of(socket: aiohttp.ClientWebSocketResponse[bool]) -> list[dict[str, Any]]:
     """Events up to the next terminal one."""
     events: list[dict[str, Any]] = []
@@ -117,6 +130,13 @@ async def answer_of(socket: aiohttp.ClientWebSocketResponse[bool]) -> list[dict[
         assert message.type is aiohttp.WSMsgType.TEXT, message
         events.append(json.loads(message.data))
     return events
+
+
+def told(events: list[dict[str, Any]]) -> dict[str, Any]:
+    """What the events of a resumed turn tell of its response: the items one by one, the rest at the end."""
+    output = [event["item"] for event in events if event["type"] == "response.output_item.done"]
+    response: dict[str, Any] = events[-1]["response"]
+    return response | {"output": output}
 
 
 def echo(response: dict[str, Any]) -> list[dict[str, Any]]:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -208,3 +209,101 @@ def test_a_value_that_cannot_be_read_is_the_clients_fault(admission: Admission, 
         admission.admit({"model": b'"m"', "input": b'[{"type":"new","x":' + value + b"}]"}, _ME)
 
     assert caught.value.status == 400
+
+
+# Turns that resume
+
+
+def _resume(admission: Admission, lane: Lane, response_id: str, **values: Any) -> Turn:
+    return admission.resume(members(**values), _ME, lane, response_id)
+
+
+def test_a_lane_resumes_its_latest_response_under_what_was_asked(admission: Admission) -> None:
+    lane = Lane()
+    made = _turn(admission, lane, input="hi", tools=[WEATHER], instructions="be", store=False)
+    resumed = _resume(admission, lane, made, input="more")
+    same = _admit(admission, lane, input="more", tools=[WEATHER], instructions="be", previous_response_id=made)
+
+    assert resumed.prompt is not None
+    assert resumed.prompt == same.prompt
+    assert (resumed.input_tokens, resumed.cached_tokens) == (same.input_tokens, same.cached_tokens)
+    assert resumed.request.store is False
+    assert lane.latest is not None
+    assert resumed.asked is lane.latest.asked
+
+
+def test_nothing_of_the_envelope_is_looked_at_again(admission: Admission, monkeypatch: pytest.MonkeyPatch) -> None:
+    def never(*_: object, **__: object) -> None:
+        raise AssertionError
+
+    lane = Lane()
+    choice = {"type": "function", "name": "get_weather"}
+    made = _turn(admission, lane, input="hi", tools=[WEATHER], instructions="be", tool_choice=choice)
+    for name in ("resolve.read_offer", "tool_choice.matched"):
+        monkeypatch.setattr(f"upstream.{name}", never)
+    for name in ("shown", "shown_instructions", "_text"):
+        monkeypatch.setattr(f"upstream.asked.{name}", never)
+
+    assert _resume(admission, lane, made, input="more").prompt is not None
+
+
+def test_a_resumed_turn_can_be_resumed(admission: Admission) -> None:
+    lane = Lane()
+    made = _turn(admission, lane, input="hi", instructions="be")
+    between = _resume(admission, lane, made, input="a")
+    lane.settled(_finish(admission, between))
+    resumed = _resume(admission, lane, between.answer.id, input="b")
+
+    assert " ".join(item.type for item in resumed.context.items) == (
+        "message reasoning message message reasoning message message"
+    )
+    assert resumed.prompt is not None
+    assert resumed.prompt.instructions == "be"
+
+
+def test_what_is_given_is_otherwise_and_stays_so(admission: Admission) -> None:
+    lane = Lane()
+    made = _turn(admission, lane, input="hi", tools=[WEATHER], instructions="be")
+    changed = _resume(admission, lane, made, input="x", instructions="be other", tools=None)
+    lane.settled(_finish(admission, changed))
+    then = _resume(admission, lane, changed.answer.id, input="y")
+
+    assert then.prompt is not None
+    assert (then.prompt.instructions, then.prompt.tools) == ("be other", ())
+
+
+def test_only_the_latest_of_the_very_lane_is_resumed(admission: Admission) -> None:
+    lanes: list[Lane] = []
+    lanes += [Lane("a", lanes), Lane("b", lanes)]
+    older = _turn(admission, lanes[0], input="hi")
+    latest = _turn(admission, lanes[0], input="hi")
+
+    for lane, response_id in ((lanes[0], older), (lanes[1], latest), (lanes[0], "resp_none")):
+        with pytest.raises(ApiError) as caught:
+            _resume(admission, lane, response_id, input="x")
+        assert (caught.value.status, caught.value.code) == (400, "previous_response_not_found")
+    assert _resume(admission, lanes[0], latest, input="x").prompt is not None
+
+
+def test_a_choice_of_tools_is_matched_with_those_that_are_given(admission: Admission) -> None:
+    lane = Lane()
+    made = _turn(admission, lane, input="hi", tools=[WEATHER])
+
+    with pytest.raises(ApiError, match="400"):
+        _resume(admission, lane, made, input="x", tool_choice={"type": "function", "name": "other"})
+    with pytest.raises(ApiError, match="400"):
+        _resume(admission, lane, made, input="x", tools=[], tool_choice={"type": "function", "name": "get_weather"})
+
+
+def test_a_resumed_response_is_stored_as_any_other(admission: Admission) -> None:
+    lane = Lane()
+    made = _turn(admission, lane, input="hi", instructions="be")
+    resumed = _resume(admission, lane, made, input="more")
+    _finish(admission, resumed)
+    stored = admission.store.get(resumed.answer.id, _ME)
+
+    assert stored is not None
+    whole = json.loads(stored.response)
+    assert (whole["id"], whole["previous_response_id"], whole["instructions"]) == (resumed.answer.id, made, "be")
+    assert [item["type"] for item in whole["output"]] == ["reasoning", "message"]
+    assert [item.raw for item in stored.input] == [b'{"type":"message","role":"user","content":"more"}']

@@ -12,7 +12,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from openai import AsyncOpenAI, BadRequestError
 
-from tests.upstream.helpers import WEATHER, check_events, echo, outputs, post, said, serving, stream, turn
+from tests.upstream.helpers import (
+    WEATHER,
+    appended,
+    check_events,
+    echo,
+    outputs,
+    post,
+    said,
+    serving,
+    stream,
+    told,
+    turn,
+)
 from tests.upstream.sockets import connected
 
 if TYPE_CHECKING:
@@ -65,6 +77,26 @@ async def test_a_chain_of_deltas_is_the_same_context_as_one_full_request(
             previous = by_delta["id"]
 
     assert said(by_delta).startswith(f"Done after {_STEPS - 1} tool results.")
+
+
+async def test_two_hundred_turns_appended_to_one_response_are_the_same_context_as_one_full_request(
+    http: aiohttp.ClientSession,
+) -> None:
+    steps = 200
+    async with connected(http, tool_turns=steps - 1) as (server, socket):
+        history: list[dict[str, Any]] = [{"role": "user", "content": "Begin."}]
+        made = (await turn(socket, **(_REQUEST | {"input": history})))[-1]["response"]
+        for step in range(1, steps):
+            new = outputs(made, f"sunny {step}")
+            history += [*echo(made), *new]
+            made = told(await appended(socket, made["id"], input=new))
+        status, in_full = await post(http, server.url, **(_REQUEST | {"input": history}))
+
+    assert status == 200, in_full
+    assert said(made) == said(in_full), "the digest of the context is part of what is said"
+    assert said(made).startswith(f"Done after {steps - 1} tool results.")
+    figures = {name: count for name, count in in_full["usage"].items() if name != "input_tokens_details"}
+    assert figures.items() <= made["usage"].items()
 
 
 async def test_a_chain_by_id_over_http_is_the_same_context_too(server: Running, http: aiohttp.ClientSession) -> None:

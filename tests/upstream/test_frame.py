@@ -136,3 +136,51 @@ def test_events_of_a_named_lane_say_which_and_nothing_else_changes(name: str, me
 
     assert tagged(data, None) == data
     assert json.loads(tagged(data, name)) == event | {"stream_id": name}
+
+
+# Frames that append
+
+
+def _append(*, appends: bool = True, **values: Any) -> Frame:
+    return read_frame(json.dumps({"type": "response.append"} | values).encode(), None, lanes=True, appends=appends)[1]
+
+
+def test_a_frame_that_appends_is_what_differs_and_the_response_it_goes_on_from() -> None:
+    frame = _append(stream_id="main", response_id="resp_1", input=[], user=None)
+
+    assert frame == Frame({"input": b"[]", "user": b"null"}, "resp_1", resumes=True, size=frame.size)
+
+
+@pytest.mark.parametrize(
+    ("values", "param", "parent"),
+    [
+        ({}, "response_id", None),
+        ({"response_id": 3}, "response_id", None),
+        ({"response_id": None}, "response_id", None),
+        ({"response_id": "resp_1", "background": True}, "background", "resp_1"),
+        ({"response_id": "resp_1", "deltawire_envelope": {}}, "deltawire_envelope", "resp_1"),
+    ],
+)
+def test_one_that_cannot_run_says_why(values: dict[str, Any], param: str, parent: str | None) -> None:
+    frame = _append(**values)
+
+    assert frame.refusal is not None
+    assert (frame.refusal.param, frame.parent) == (param, parent)
+
+
+def test_where_it_is_not_offered_it_is_of_an_unknown_type() -> None:
+    frame = _append(appends=False, response_id="resp_1")
+
+    assert frame.refusal is not None
+    assert (frame.refusal.param, frame.parent, frame.resumes) == ("type", None, False)
+
+
+def test_digests_stand_for_members_that_differ_as_well() -> None:
+    envelopes = EnvelopeCache(entries=4, limit=10_000)
+    long = json.dumps("x" * 300)
+    _read(envelopes=envelopes, instructions=json.loads(long))
+    values: dict[str, Any] = {"type": "response.append", "response_id": "resp_1"}
+    values |= {"deltawire_envelope": {"instructions": envelope_digest(long.encode())}}
+    _, frame = read_frame(json.dumps(values).encode(), envelopes, lanes=True, appends=True)
+
+    assert frame.members == {"instructions": long.encode()}

@@ -1,5 +1,6 @@
 import pytest
 
+from tests.upstream.helpers import ASKED
 from upstream.frame import Frame
 from upstream.lane import Kept, Lane
 from upstream.pipeline import EMPTY
@@ -35,7 +36,7 @@ def test_frames_run_one_at_a_time_in_the_order_of_arrival() -> None:
 
 def test_only_the_latest_response_can_be_continued() -> None:
     lane = Lane()
-    first, second = Kept("a", EMPTY), Kept("b", EMPTY)
+    first, second = Kept("a", EMPTY, ASKED), Kept("b", EMPTY, ASKED)
     lane.settled(first)
     assert lane.find("a") is first
     lane.settled(second)
@@ -47,12 +48,12 @@ def test_only_the_latest_response_can_be_continued() -> None:
 def test_the_latest_response_of_another_lane_can_be_continued_as_well() -> None:
     lanes: list[Lane] = []
     lanes += [Lane(None, lanes), Lane("b", lanes)]
-    kept = Kept("a", EMPTY)
+    kept = Kept("a", EMPTY, ASKED)
     lanes[0].settled(kept)
 
     assert lanes[1].find("a") is kept
     assert lanes[1].latest is None
-    lanes[0].settled(Kept("c", EMPTY))
+    lanes[0].settled(Kept("c", EMPTY, ASKED))
     assert lanes[1].find("a") is None
 
 
@@ -61,7 +62,7 @@ def test_a_turn_that_leaves_nothing_to_continue_leaves_a_latest_that_it_did_not_
     parent: str | None,
 ) -> None:
     lane = Lane()
-    lane.settled(Kept("a", EMPTY))
+    lane.settled(Kept("a", EMPTY, ASKED))
     lane.settled(None, parent)
 
     assert lane.find("a") is not None
@@ -69,7 +70,7 @@ def test_a_turn_that_leaves_nothing_to_continue_leaves_a_latest_that_it_did_not_
 
 def test_a_continuation_that_leaves_nothing_to_continue_evicts_its_parent() -> None:
     lane = Lane()
-    lane.settled(Kept("a", EMPTY))
+    lane.settled(Kept("a", EMPTY, ASKED))
     lane.settled(None, "a")
 
     assert lane.find("a") is None
@@ -78,7 +79,7 @@ def test_a_continuation_that_leaves_nothing_to_continue_evicts_its_parent() -> N
 @pytest.mark.parametrize("error", [invalid_request("no"), server_error("no"), invalid_request("no", status=404)])
 def test_a_refused_continuation_evicts_its_parent(error: ApiError) -> None:
     lane = Lane()
-    lane.settled(Kept("a", EMPTY))
+    lane.settled(Kept("a", EMPTY, ASKED))
     lane.refused(error, "a")
 
     assert lane.find("a") is None
@@ -86,7 +87,7 @@ def test_a_refused_continuation_evicts_its_parent(error: ApiError) -> None:
 
 def test_a_continuation_that_breaks_off_evicts_its_parent() -> None:
     lane = Lane()
-    lane.settled(Kept("a", EMPTY))
+    lane.settled(Kept("a", EMPTY, ASKED))
     lane.failed("a")
 
     assert lane.find("a") is None
@@ -95,7 +96,7 @@ def test_a_continuation_that_breaks_off_evicts_its_parent() -> None:
 @pytest.mark.parametrize("parent", [None, "other"])
 def test_a_refusal_of_anything_else_keeps_it(parent: str | None) -> None:
     lane = Lane()
-    lane.settled(Kept("a", EMPTY))
+    lane.settled(Kept("a", EMPTY, ASKED))
     lane.refused(invalid_request("no"), parent)
 
     assert lane.find("a") is not None
@@ -104,7 +105,7 @@ def test_a_refusal_of_anything_else_keeps_it(parent: str | None) -> None:
 def test_a_refused_fork_keeps_the_parent_on_its_lane() -> None:
     lanes: list[Lane] = []
     lanes += [Lane(None, lanes), Lane("fork", lanes)]
-    lanes[0].settled(Kept("a", EMPTY))
+    lanes[0].settled(Kept("a", EMPTY, ASKED))
     lanes[1].refused(server_error("no"), "a")
 
     assert lanes[0].find("a") is not None
@@ -113,7 +114,7 @@ def test_a_refused_fork_keeps_the_parent_on_its_lane() -> None:
 
 def test_an_unknown_digest_keeps_the_parent() -> None:
     lane = Lane()
-    lane.settled(Kept("a", EMPTY))
+    lane.settled(Kept("a", EMPTY, ASKED))
     lane.refused(invalid_request("no", code="deltawire_envelope_unknown", status=409), "a")
 
     assert lane.find("a") is not None

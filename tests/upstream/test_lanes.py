@@ -7,6 +7,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
+from tests.upstream.helpers import ASKED
 from upstream.frame import Frame
 from upstream.lane import Kept, Lane
 from upstream.lanes import IN_FLIGHT, NAMES, Lanes
@@ -116,7 +117,7 @@ def test_a_fork_finds_the_latest_of_any_lane() -> None:
     lanes = _lanes()
     lanes.offer("source", _frame(1))
     ((source, _),) = _taken(lanes)
-    source.settled(Kept("resp_1", EMPTY))
+    source.settled(Kept("resp_1", EMPTY, ASKED))
     source.ended()
     lanes.offer("fork", _frame(2))
     ((fork, _),) = _taken(lanes)
@@ -195,7 +196,7 @@ class Machine(RuleBasedStateMachine):
         lane, label = self.running.pop(name)
         parent = data.draw(st.sampled_from([None, *sorted(self.latest.values())]))
         if outcome == "kept":
-            lane.settled(Kept(f"resp_{label}", EMPTY))
+            lane.settled(Kept(f"resp_{label}", EMPTY, ASKED))
             self.latest[name] = f"resp_{label}"
         elif outcome == "nothing":
             lane.settled(None)

@@ -3,7 +3,7 @@ from typing import Any
 import pytest
 
 from tests.upstream.helpers import members
-from upstream.request import body_members, read_request
+from upstream.request import body_members, read_changes, read_request
 from wire.errors import ApiError
 
 
@@ -97,3 +97,20 @@ def test_content_does_not_show_in_the_text_form_of_a_request() -> None:
 def test_what_is_made_in_the_background_is_stored() -> None:
     assert _refused(model="m", background=True, store=False).param == "store"
     assert read_request(members(model="m", background=True)).fields.background is True
+
+
+def test_changes_take_the_place_of_what_was_and_null_takes_it_away() -> None:
+    request = read_request(members(model="m", input="hi", user="u", tools=[], instructions="be", top_p=1))
+    changed = read_changes(request, members(input="more", user=None, instructions=None, temperature=1, other={}))
+
+    assert (changed.input, changed.tools, changed.instructions) == (b'"more"', b"[]", None)
+    assert (changed.model, changed.fields.user, changed.fields.temperature, changed.fields.top_p) == ("m", None, 1, 1)
+    assert request.fields.user == "u"
+    assert read_changes(request, members(model="n", tools=None)).tools == b""
+
+
+@pytest.mark.parametrize("change", [{"temperature": 3}, {"model": None}, {"prompt": {"id": "p"}}, {"tools": "x"}])
+def test_changes_are_checked_as_a_request_is(change: dict[str, Any]) -> None:
+    with pytest.raises(ApiError) as caught:
+        read_changes(read_request(members(model="m")), members(**change))
+    assert caught.value.param == next(iter(change))

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tests.upstream.helpers import items, members, turn
+from tests.upstream.helpers import ASKED, items, members, turn
 from tests.upstream.sockets import connected
 from upstream.budget import CONNECTION, KEY, LANE, PROCESS, WHOLE, Budget, Scope, weight
 from upstream.envelope_cache import EnvelopeCache
@@ -17,7 +17,7 @@ MIB = 1024 * 1024
 
 
 def kept(name: str, size: int = 1000) -> Kept:
-    return Kept(name, extend(EMPTY, items("x" * size)))
+    return Kept(name, extend(EMPTY, items("x" * size)), ASKED)
 
 
 def budget(**limits: int) -> Budget:
@@ -33,7 +33,7 @@ def test_a_lanes_latest_response_is_charged_to_its_connection_key_and_the_proces
     share, lane = Share(whole, b"me", None), Lane()
     lane.settled(kept("a"))
     share.lane(lane)
-    expected = weight(kept("a").context)
+    expected = weight(kept("a").context) + ASKED.size
 
     assert whole.used() == whole.used(Scope(KEY, b"me")) == whole.used(Scope(CONNECTION, share)) == expected
     assert whole.used(Scope(LANE, lane)) == expected
@@ -47,7 +47,7 @@ def test_a_later_response_takes_the_place_of_the_earlier() -> None:
         share.lane(lane)
         share.lane(lane)
 
-    assert whole.used() == weight(kept("b", 10).context)
+    assert whole.used() == weight(kept("b", 10).context) + ASKED.size
 
 
 def test_a_lane_that_lost_its_response_is_charged_nothing() -> None:
@@ -100,7 +100,7 @@ def test_envelope_members_count_and_go_as_the_largest() -> None:
     envelopes.take(members(instructions="x" * 20_000))
     share.envelopes()
     assert envelopes.bytes == 0
-    assert whole.used() == weight(lane.latest.context)
+    assert whole.used() == weight(lane.latest.context) + lane.latest.asked.size
 
 
 def test_a_connection_that_ended_holds_nothing() -> None:

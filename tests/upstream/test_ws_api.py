@@ -12,11 +12,13 @@ from tests.upstream.helpers import (
     TERMINAL,
     WEATHER,
     answer_of,
+    appended,
     check_events,
     outputs,
     post,
     serving,
     stream,
+    told,
     turn,
     without_ids,
 )
@@ -258,8 +260,8 @@ async def test_an_unknown_digest_starts_nothing_and_keeps_the_parent(socket: Soc
     assert (await done(socket, model="m", input="x", store=False, previous_response_id=first["id"]))["status"]
 
 
-async def test_the_handshake_offers_the_envelope(socket: Socket) -> None:
-    assert socket._response.headers["x-deltawire-features"] == "envelope"
+async def test_the_handshake_offers_the_extensions(socket: Socket) -> None:
+    assert socket._response.headers["x-deltawire-features"] == "envelope, append"
     assert socket._response.headers["x-request-id"].startswith("req_")
 
 
@@ -268,6 +270,63 @@ async def test_a_plain_server_offers_nothing_and_refuses_digests(http: aiohttp.C
         assert "x-deltawire-features" not in socket._response.headers
         frame = await refusal(socket, model="m", input="x", deltawire_envelope={"tools": "0" * 64})
         assert (frame["status"], frame["error"]["code"]) == (400, "unknown_parameter")
+        (frame,) = await appended(socket, "resp_1", input="x")
+        assert (frame["status"], frame["error"]["param"]) == (400, "type")
+
+
+async def test_the_latest_response_is_resumed_time_and_again(server: Running, socket: Socket) -> None:
+    first = await done(socket, model="m", input="hi", tools=[WEATHER], instructions="be", store=True)
+    events = await appended(socket, first["id"], input=outputs(first))
+    second = told(events)
+    third = told(await appended(socket, second["id"], input=outputs(second), store=False))
+
+    assert [events[0]["type"], events[-1]["type"]] == ["response.resumed", "response.done"]
+    assert [event["sequence_number"] for event in events[1:]] == list(range(2, len(events) + 1))
+    assert len({first["id"], second["id"], third["id"]}) == 3
+    assert [one["output"][0]["type"] for one in (first, second, third)] == ["function_call"] * 3
+    async with (
+        aiohttp.ClientSession() as http,
+        http.get(f"{server.url}/v1/responses/{second['id']}") as stored,
+        http.get(f"{server.url}/v1/responses/{third['id']}") as unstored,
+    ):
+        whole = await stored.json()
+        assert unstored.status == 404
+    check_events([{"type": "response.completed", "sequence_number": 0, "response": whole}])
+    assert whole | second == whole
+    assert (whole["previous_response_id"], whole["instructions"]) == (first["id"], "be")
+    assert whole["tools"] == first["tools"]
+
+
+async def test_a_response_that_cannot_be_resumed_is_refused_and_evicted_as_any_parent(socket: Socket) -> None:
+    first = await done(socket, model="m", input="hi", store=False)
+    (frame,) = await appended(socket, "resp_none", input="x")
+    assert (frame["status"], frame["error"]["code"]) == (400, "previous_response_not_found")
+    (frame,) = await appended(socket, first["id"], input="x", temperature=9)
+    assert (frame["status"], frame["error"]["param"]) == (400, "temperature")
+    (frame,) = await appended(socket, first["id"], input="x")
+    assert frame["error"]["code"] == "previous_response_not_found"
+    assert (await done(socket, model="m", input="hi"))["status"] == "completed"
+
+
+async def test_a_resumed_turn_that_is_cut_short_says_so_and_is_not_resumed(socket: Socket) -> None:
+    first = await done(socket, model="m", input="hi", store=False)
+    cut = (await appended(socket, first["id"], input="x", max_output_tokens=1))[-1]
+    assert (cut["type"], cut["response"]["status"]) == ("response.done", "incomplete")
+    (frame,) = await appended(socket, first["id"], input="x")
+    assert frame["error"]["code"] == "previous_response_not_found"
+
+
+async def test_each_lane_resumes_its_own(socket: Socket) -> None:
+    ids = {}
+    for name in ("a", "b"):
+        ids[name] = (await last_on(socket, name, input="hi"))["response"]["id"]
+    for name in ("a", "b"):
+        frame = {"type": "response.append", "stream_id": name, "response_id": ids[name], "input": "more"}
+        await socket.send_str(json.dumps(frame))
+    answers = await by_lane(socket, 2)
+    assert [answers[name][-1]["type"] for name in ("a", "b")] == ["response.done"] * 2
+    await socket.send_str(json.dumps({"type": "response.append", "response_id": ids["a"], "input": "more"}))
+    assert (await error_of(socket))["error"]["code"] == "previous_response_not_found"
 
 
 async def test_compressed_messages_are_understood_both_ways(server: Running, http: aiohttp.ClientSession) -> None:

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
     from upstream.items import Item
 
-NO_SLOT = -1
-"""Leaves the choice to the engine."""
 _MAX_ITEMS_OF_ANSWER = 16
 
 
@@ -47,9 +45,12 @@ class Slots:
     busy: set[int] = field(default_factory=set)
 
     def take(self, owner: bytes, items: Sequence[Item]) -> tuple[int, Chain, bool]:
-        """Slot (busy until given back), the chain to go on from, and whether the slot's content may be used again."""
+        """Slot (busy until given back), the chain to go on from, and whether the slot's content may be used again.
+
+        One slot at least has to be idle: one that the engine chose instead would hold what nobody here knows of.
+        """
         own = [(_same(chain.items, items), slot) for slot, chain in self.chains.items() if chain.owner == owner]
-        same, nearest = max(own, default=(0, NO_SLOT))
+        same, nearest = max(own, default=(0, 0))
         fitting = [
             (same, slot)
             for same, slot in own
@@ -57,17 +58,14 @@ class Slots:
         ]
         used = [slot for slot in self.chains if slot not in self.busy]
         unused = [slot for slot in range(self.count) if slot not in self.busy and slot not in self.chains]
-        slot = max(fitting)[1] if fitting else next(iter([*unused, *used]), NO_SLOT)
+        slot = max(fitting)[1] if fitting else [*unused, *used][0]
         held = self.chains.get(slot)
-        if slot != NO_SLOT:
-            self.busy.add(slot)
+        self.busy.add(slot)
         chain = self.chains[nearest] if same else Chain(owner)
         return slot, chain, held is not None and held.owner == owner
 
     def give_back(self, slot: int, chain: Chain | None) -> None:
         """The slot is idle and holds this conversation; None when that is not known."""
-        if slot == NO_SLOT:
-            return
         self.busy.discard(slot)
         self.chains.pop(slot, None)
         if chain is not None:

@@ -6,6 +6,7 @@ tokenized again, and what the model wrote itself keeps the tokens it was written
 
 from __future__ import annotations
 
+import asyncio
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -37,6 +38,8 @@ class LlamaCpp:
     def __init__(self, url: str, *, key: str = "") -> None:
         self._endpoint = Endpoint(url, key, keeps_streams=False)
         self._slots = Slots(0)
+        self._idle: asyncio.Semaphore | None = None
+        """One place for each slot; None until it is known how many there are."""
         self._short: dict[Run, bytes] = {}
 
     def accepts(self, model: str) -> bool:
@@ -71,10 +74,15 @@ class LlamaCpp:
                 yield part
 
     async def _turn(self, prompt: Prompt, options: dict[str, Any]) -> AsyncGenerator[Part, None]:
+        """One after the other in each slot: the engine, left to itself, would take any for what has to wait."""
+        async with await self._places(), aclosing(self._in_slot(prompt, options)) as parts:
+            async for part in parts:
+                yield part
+
+    async def _in_slot(self, prompt: Prompt, options: dict[str, Any]) -> AsyncGenerator[Part, None]:
         items = tuple(prompt.items)
         head = chatml.head(prompt)
-        slots = await self._known_slots()
-        slot, nearest, is_own = slots.take(prompt.owner, items)
+        slot, nearest, is_own = self._slots.take(prompt.owner, items)
         held: Chain | None = None
         try:
             chain = await self._continued(nearest, items, head)
@@ -83,26 +91,29 @@ class LlamaCpp:
             ids = unpacked(b"".join([*filter(None, chain.tokens), begun]))
             body = options | {"prompt": ids, "id_slot": slot, "cache_prompt": is_own, "return_tokens": True}
             answer = Completion(by_name(prompt.tools))
-            held = chain
             async with aclosing(self._endpoint.events(_COMPLETION, body)) as events:
                 async for data in events:
                     if not data:
                         yield Accepted()
                         continue
-                    for part in answer.feed(data):
+                    parts = list(answer.feed(data))
+                    held = chain  # not before the engine has read it: the slot may still hold what another owner sent
+                    for part in parts:
                         yield part
             written = packed(answer.tokens).removesuffix(await self._run_tokens(Run(True, END)))
             chain.wrote = (chatml.plain([opening]) + answer.text, begun + written)
             for part in answer.end():
                 yield part
         finally:
-            slots.give_back(slot, held)
+            self._slots.give_back(slot, held)
 
-    async def _known_slots(self) -> Slots:
-        if not self._slots.count:
+    async def _places(self) -> asyncio.Semaphore:
+        if self._idle is None:
             total = (await self._endpoint.call(_PROPS)).get("total_slots")
-            self._slots.count = total if isinstance(total, int) else 1
-        return self._slots
+            if self._idle is None:  # several turns may have asked at once
+                self._slots.count = total if isinstance(total, int) else 1
+                self._idle = asyncio.Semaphore(self._slots.count)
+        return self._idle
 
     async def _continued(self, nearest: Chain, items: tuple[Item, ...], head: Segment) -> Chain:
         """The chain with these items, and the tokens of all its segments."""

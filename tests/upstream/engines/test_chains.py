@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from tests.upstream.engines.prompts import prompt, said
 from upstream.engines import chatml
-from upstream.engines.chains import NO_SLOT, Chain, Slots, continued, packed, unpacked
+from upstream.engines.chains import Chain, Slots, continued, packed, unpacked
 from upstream.engines.chatml import EMPTY, extend, plain
 
 if TYPE_CHECKING:
@@ -54,16 +54,6 @@ def test_a_fork_beside_a_running_turn_takes_another_slot_and_still_knows_its_beg
 
     assert slot == 1
     assert chain.items == _items("a", "b")
-
-
-def test_without_an_idle_slot_the_engine_chooses() -> None:
-    slots = Slots(1)
-    slots.take(_ME, _items("a"))
-    slot, _, _ = slots.take(_ME, _items("b"))
-
-    assert slot == NO_SLOT
-    slots.give_back(slot, Chain(_ME))
-    assert slots.busy == {0}
 
 
 def test_what_another_owner_sent_is_never_used() -> None:

@@ -25,13 +25,16 @@ class Server:
     def __init__(self, *written: str) -> None:
         self.url = ""
         self.written = written
+        self.slots = 2
+        self.refusals: list[web.Response] = []
+        """Answers to the next completions."""
         self.tokenized: list[str] = []
         self.bodies: list[dict[str, Any]] = []
         self.hangs = False
         self.left = asyncio.Event()
 
     async def props(self, _: web.Request) -> web.StreamResponse:
-        return web.json_response({"total_slots": 2})
+        return web.json_response({"total_slots": self.slots})
 
     async def tokenize(self, request: web.Request) -> web.StreamResponse:
         body = await request.json()
@@ -43,6 +46,8 @@ class Server:
     async def completion(self, request: web.Request) -> web.StreamResponse:
         body = await request.json()
         self.bodies.append(body)
+        if self.refusals:
+            return self.refusals.pop()
         last = {"content": "", "stop": True, "stop_type": "eos", "tokens_evaluated": len(body["prompt"])}
         if not body["stream"]:
             return web.json_response(last | {"content": " x", "tokens": []})
@@ -169,6 +174,49 @@ async def test_leaving_early_closes_the_connection_and_frees_the_slot() -> None:
         await _asked(engine, prompt("hi", "more"))
 
     assert [body["id_slot"] for body in server.bodies] == [0, 0]
+
+
+@pytest.mark.parametrize(
+    ("status", "body"),
+    [
+        (503, '{"error": {"code": 503, "message": "Loading model"}}'),
+        (200, 'data: {"error": {"code": 400, "message": "too long"}}\n\n'),
+    ],
+)
+async def test_a_slot_whose_engine_read_nothing_is_not_taken_for_ones_own(status: int, body: str) -> None:
+    async with serving("x") as (server, engine):
+        server.slots = 1
+        await _asked(engine, prompt("hi, this is a secret", owner=b"a"))
+        kind = "text/event-stream" if status == 200 else "application/json"
+        server.refusals = [web.Response(status=status, text=body, content_type=kind)]
+        with pytest.raises(ApiError):
+            await _asked(engine, prompt("hi, this is a guess", owner=b"b"))
+        await _asked(engine, prompt("hi, this is a guess", owner=b"b"))
+        await _asked(engine, prompt("hi, this is a guess", owner=b"b"))
+
+    assert [body["id_slot"] for body in server.bodies] == [0] * 4
+    assert [body["cache_prompt"] for body in server.bodies] == [False, False, False, True]
+
+
+async def test_a_turn_waits_for_an_idle_slot_instead_of_going_to_one_unknown() -> None:
+    async with serving("x") as (server, engine):
+        server.slots = 1
+        server.hangs = True
+        first = engine.generate(prompt("hi", owner=b"a"))
+        while await anext(first) == Accepted():
+            pass
+        second = asyncio.ensure_future(_asked(engine, prompt("hi", owner=b"b")))
+        leaving = asyncio.ensure_future(_asked(engine, prompt("hi", owner=b"c")))
+        for _ in range(20):
+            await asyncio.sleep(0)
+        leaving.cancel()
+        server.hangs = False
+        await first.aclose()
+        await asyncio.wait_for(second, 10)
+        await _asked(engine, prompt("hi", "more", owner=b"a"))
+
+    assert [body["id_slot"] for body in server.bodies] == [0] * 3
+    assert [body["cache_prompt"] for body in server.bodies] == [False] * 3
 
 
 async def test_an_engine_that_is_not_there_is_overloaded_to_the_client() -> None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from upstream.engine import Delta, End, Part, Start, Stop, Usage
 from upstream.engines.calls import Calls
 from upstream.engines.failures import broken_off, told
+from upstream.engines.numbers import usage
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -96,14 +97,13 @@ def _plain(value: object) -> str:
 def _usage(value: object) -> Usage | None:
     if not isinstance(value, dict):
         return None
-    return Usage(
-        _count(value, "prompt_tokens"),
-        _count(value.get("prompt_tokens_details"), "cached_tokens"),
-        _count(value, "completion_tokens"),
-        _count(value.get("completion_tokens_details"), "reasoning_tokens"),
+    return usage(
+        value.get("prompt_tokens"),
+        _within(value.get("prompt_tokens_details"), "cached_tokens"),
+        value.get("completion_tokens"),
+        _within(value.get("completion_tokens_details"), "reasoning_tokens"),
     )
 
 
-def _count(value: object, name: str) -> int:
-    found = value.get(name) if isinstance(value, dict) else None
-    return found if isinstance(found, int) else 0
+def _within(value: object, name: str) -> object:
+    return value.get(name) if isinstance(value, dict) else None

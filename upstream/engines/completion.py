@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from upstream.engine import Delta, Part, Start, Stop, Usage
 from upstream.engines.failures import broken_off, told
+from upstream.engines.numbers import token_ids, usage
 from upstream.engines.tags import Tags
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ class Completion:
         self._reasoning_tokens = 0
         self._last: dict[str, Any] | None = None
         self._text: list[str] = []
-        self.tokens: list[int] = []
+        self.tokens = bytearray()
 
     @property
     def text(self) -> str:
@@ -33,9 +34,8 @@ class Completion:
     def feed(self, data: bytes) -> Iterator[Part]:
         """Parts of one event. Raises `ApiError` for an error in it."""
         event = told(data)
-        content, tokens = event.get("content"), event.get("tokens")
-        if isinstance(tokens, list):
-            self.tokens += tokens
+        content = event.get("content")
+        self.tokens += token_ids(event.get("tokens") or [])
         if isinstance(content, str) and content:
             self._text.append(content)
             yield from self._counted(self._tags.feed(content))
@@ -58,15 +58,11 @@ class Completion:
                 self._reasoning_tokens += part.tokens
             yield part
 
-    def _usage(self, last: dict[str, Any]) -> Usage:
+    def _usage(self, last: dict[str, Any]) -> Usage | None:
         timings = last.get("timings")
-        return Usage(
-            _count(last.get("tokens_evaluated")),
-            _count(timings.get("cache_n")) if isinstance(timings, dict) else 0,
-            _count(last.get("tokens_predicted")),
+        return usage(
+            last.get("tokens_evaluated"),
+            timings.get("cache_n") if isinstance(timings, dict) else None,
+            last.get("tokens_predicted"),
             self._reasoning_tokens,
         )
-
-
-def _count(value: object) -> int:
-    return value if isinstance(value, int) else 0

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from upstream.engine import Accepted, Part, Prompt
 from upstream.engines import chatml
-from upstream.engines.chains import Chain, Slots, continued, packed, unpacked
+from upstream.engines.chains import Chain, Slots, continued, unpacked
 from upstream.engines.chatml import END, Run, Segment
 from upstream.engines.completion import Completion
 from upstream.engines.endpoint import Endpoint
-from upstream.engines.failures import broken_off
 from upstream.engines.functions import by_name
+from upstream.engines.numbers import slots, token_ids
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
@@ -100,7 +100,7 @@ class LlamaCpp:
                     held = chain  # not before the engine has read it: the slot may still hold what another owner sent
                     for part in parts:
                         yield part
-            written = packed(answer.tokens).removesuffix(await self._run_tokens(Run(True, END)))
+            written = bytes(answer.tokens).removesuffix(await self._run_tokens(Run(True, END)))
             chain.wrote = (chatml.plain([opening]) + answer.text, begun + written)
             for part in answer.end():
                 yield part
@@ -109,10 +109,9 @@ class LlamaCpp:
 
     async def _places(self) -> asyncio.Semaphore:
         if self._idle is None:
-            total = (await self._endpoint.call(_PROPS)).get("total_slots")
+            total = slots((await self._endpoint.call(_PROPS)).get("total_slots"))
             if self._idle is None:  # several turns may have asked at once
-                self._slots.count = total if isinstance(total, int) else 1
-                self._idle = asyncio.Semaphore(self._slots.count)
+                self._slots.count, self._idle = total, asyncio.Semaphore(total)
         return self._idle
 
     async def _continued(self, nearest: Chain, items: tuple[Item, ...], head: Segment) -> Chain:
@@ -134,10 +133,7 @@ class LlamaCpp:
         if known is not None:
             return known
         body = {"content": run.text, "add_special": False, "parse_special": run.is_special}
-        found = (await self._endpoint.call(_TOKENIZE, body)).get("tokens")
-        if not isinstance(found, list):
-            raise broken_off()
-        tokens = packed(found)
+        tokens = token_ids((await self._endpoint.call(_TOKENIZE, body)).get("tokens"))
         if len(run.text) <= _SHORT and len(self._short) < _MAX_SHORT:
             self._short[run] = tokens
         return tokens

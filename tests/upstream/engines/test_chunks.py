@@ -92,6 +92,15 @@ def test_usage_is_the_endpoints() -> None:
     assert stop == Stop(usage=Usage(30, 20, 9, 4))
 
 
+@pytest.mark.parametrize(
+    "told", [{"completion_tokens": -5}, {"prompt_tokens": 1e300}, {"prompt_tokens_details": {"cached_tokens": True}}]
+)
+def test_usage_that_cannot_be_true_is_not_taken(told: dict[str, Any]) -> None:
+    stop = _played(_chunk({"content": "x"}, "stop"), json.dumps({"choices": [], "usage": _USAGE | told}).encode())[-1]
+
+    assert stop == Stop()
+
+
 def test_an_answer_that_came_whole_is_read_as_well() -> None:
     message = {"role": "assistant", "content": [{"type": "text", "text": "yes"}], "tool_calls": None}
     answer = {"choices": [{"message": message, "finish_reason": "stop"}], "usage": {"prompt_tokens": 3}}

@@ -7,6 +7,7 @@ import pytest
 
 from tests.upstream.engines.prompts import WEATHER, told
 from upstream.engine import End, Part, Stop, Usage
+from upstream.engines.chains import packed
 from upstream.engines.completion import Completion
 from upstream.engines.functions import by_name
 from wire.errors import ApiError
@@ -36,7 +37,13 @@ def test_an_answer_is_read_with_its_tokens_and_the_engines_count() -> None:
 
     assert told(parts) == [("message", "", "Hello")]
     assert parts[-1] == Stop(usage=Usage(30, 20, 4))
-    assert (reader.text, reader.tokens) == ("Hello", [1, 2, 3])
+    assert (reader.text, bytes(reader.tokens)) == ("Hello", packed([1, 2, 3]))
+
+
+def test_numbers_that_cannot_be_true_are_not_taken() -> None:
+    assert _played(_event("x", 1), _LAST | {"tokens_predicted": -4})[1][-1] == Stop()
+    with pytest.raises(ApiError):
+        _played(_event("x", -1), _LAST)
 
 
 def test_tags_are_read_as_items_and_kept_as_they_were_written() -> None:

@@ -18,6 +18,7 @@ from proxy import admin, turn, upgrade
 from proxy.client import ClientSide
 from proxy.egress import proxy_for
 from proxy.links import Links, unredirected
+from proxy.listener import Runner
 from proxy.memory import Memory
 from proxy.passthrough import PassThrough, nothing_added
 from proxy.services import Services
@@ -129,7 +130,7 @@ class Sidecar:
         return self._services
 
     async def _listen(self, app: web.Application, address: Address) -> str:
-        runner = web.AppRunner(
+        runner = Runner(
             app,
             access_log=None,
             handler_cancellation=True,

@@ -80,6 +80,7 @@ SIDECAR_ERRORS: Final[Mapping[str, str]] = MappingProxyType(
         "link_lost": "The link died after the turn was written, so whether the upstream ran it is not known.",
         "upstream_refused": "The upstream refused the turn for a cause of its links, and not for the first time.",
         "upstream_unreachable": "No connection to the upstream could be made, or it ended before an answer began.",
+        "invalid_http": "The request line or a header cannot be read.",
         "invalid_json": "The body is not a JSON object that can be read.",
         "invalid_encoding": "The body does not decode by its Content-Encoding.",
         "unsupported_encoding": "The Content-Encoding is none that the sidecar knows.",

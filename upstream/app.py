@@ -20,6 +20,7 @@ from upstream.gate import Gate
 from upstream.http_api import HttpApi, now, stamp
 from upstream.http_io import STREAM_END
 from upstream.keys import BadKeysError, Keyring, read_keys
+from upstream.listener import Runner
 from upstream.run import Server
 from upstream.screens import chain
 from upstream.seal import Sealer
@@ -103,9 +104,7 @@ async def _started(
     app.add_routes(api.routes())
     app.on_response_prepare.append(stamp)
     app.on_response_prepare.append(api.tell_limits)
-    runner = web.AppRunner(
-        app, handler_cancellation=True, access_log=None, auto_decompress=False, shutdown_timeout=_FORCE
-    )
+    runner = Runner(app, handler_cancellation=True, access_log=None, auto_decompress=False, shutdown_timeout=_FORCE)
     await runner.setup()
     site = web.TCPSite(runner, settings.host, settings.port)
     try:

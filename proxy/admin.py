@@ -9,22 +9,21 @@ from aiohttp import web
 
 from proxy.page import PAGE
 from proxy.tenants import shown
+from telemetry import health
 
 if TYPE_CHECKING:
     from proxy.app import Sidecar
 
 _MAX_ROWS = 1000
-_READY_LAG = 2.0
-"""Seconds of lag of the event loop beyond which turns had better go elsewhere."""
 
 
 def application(sidecar: Sidecar) -> web.Application:
     """The admin application of a sidecar."""
     side = _Admin(sidecar)
     app = web.Application()
-    app.router.add_get("/healthz", side.healthz)
-    app.router.add_get("/readyz", side.readyz)
-    app.router.add_get("/metrics", side.metrics)
+    app.add_routes(
+        health.routes(lambda: health.trouble(draining=sidecar.draining, lag=sidecar.loop_lag), sidecar.metrics.render)
+    )
     app.router.add_get("/api/heads", side.heads)
     app.router.add_get("/api/links", side.links)
     app.router.add_get("/api/turns", side.turns)
@@ -35,20 +34,6 @@ def application(sidecar: Sidecar) -> web.Application:
 class _Admin:
     def __init__(self, sidecar: Sidecar) -> None:
         self._sidecar = sidecar
-
-    async def healthz(self, _: web.Request) -> web.Response:
-        return web.Response(text="ok\n")
-
-    async def readyz(self, _: web.Request) -> web.Response:
-        if self._sidecar.draining:
-            return web.Response(status=503, text="draining\n")
-        if self._sidecar.loop_lag > _READY_LAG:
-            return web.Response(status=503, text="wedged\n")
-        return web.Response(text="ready\n")
-
-    async def metrics(self, _: web.Request) -> web.Response:
-        body, content_type = self._sidecar.metrics.render()
-        return web.Response(body=body, headers={"content-type": content_type})
 
     async def heads(self, request: web.Request) -> web.Response:
         heads = list(self._sidecar.services.memory.index)[: -_limit(request) - 1 : -1]

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import proxy
 import proxy.app
 from proxy.explain import explain
-from proxy.options import ENGINE_KEY, LOG_LEVEL, PROXY, UPSTREAM, BadSettingError, Option, address, parser, values
+from proxy.options import ENGINE_KEY, LOG_LEVEL, PROXY, UP, UPSTREAM, BadSettingError, Option, of_server, parser, values
 from proxy.serve import serve
 from proxy.settings import ProxySettings
 from proxy.streams import complete, say
@@ -43,13 +43,6 @@ usage: deltawire COMMAND [OPTIONS]
 deltawire COMMAND --help tells the options, deltawire --version the version.
 """
 _BAD_SETTING = 2
-_SHARED = frozenset({"max-body", "drain", "secret"})
-_UP: tuple[Option, ...] = (
-    Option("proxy-listen", "127.0.0.1:8787", address, "client side of the sidecar", also="DELTAWIRE_LISTEN"),
-    Option("upstream-listen", "127.0.0.1:8788", address, "where the server listens"),
-    *(option for option in PROXY if option.name not in {"listen", "upstream"}),
-    *(option for option in UPSTREAM if option.name != "listen" and option.name not in _SHARED),
-)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -105,7 +98,7 @@ def _upstream(words: Sequence[str], environment: Mapping[str, str]) -> int:
 
     async def start() -> list[Closer]:
         running = await upstream.app.start(settings)
-        say(f"deltawire upstream listening on {running.url}")
+        say(*running.told)
         return [running.close]
 
     return serve(prog, start)
@@ -115,9 +108,8 @@ def _up(words: Sequence[str], environment: Mapping[str, str]) -> int:
     import upstream.app  # noqa: PLC0415 - see above
 
     prog = "deltawire up"
-    found = _told(prog, "The sidecar and the shipped server.", _UP, words, environment)
-    server = {option.field: found[option.field] for option in UPSTREAM if option.name != "listen"}
-    server_settings = _upstream_settings(server | {"listen": found["upstream_listen"]}, environment)
+    found = _told(prog, "The sidecar and the shipped server.", UP, words, environment)
+    server_settings = _upstream_settings(of_server(found), environment)
     sidecar = {option.field: found[option.field] for option in PROXY if option.name not in {"listen", "upstream"}}
 
     async def start() -> list[Closer]:
@@ -131,7 +123,7 @@ def _up(words: Sequence[str], environment: Mapping[str, str]) -> int:
             await served.close()
             raise
         say(
-            f"deltawire upstream listening on {served.url}",
+            *served.told,
             f"deltawire proxy listening on {running.url}",
             f"deltawire admin listening on {running.admin_url}",
             f"export OPENAI_BASE_URL={running.url}/v1",
@@ -159,14 +151,15 @@ def _proxy_settings(prog: str, found: dict[str, Any]) -> ProxySettings:
 
 
 def _upstream_settings(found: dict[str, Any], environment: Mapping[str, str]) -> UpstreamSettings:
-    where = found.pop("listen")
+    where, beside = found.pop("listen"), found.pop("admin")
     secret: bytes | None = found.pop("secret")
     renamed = _renamed(found, {"drain": "drain_seconds"})
     key = environment.get(ENGINE_KEY, "")
     if not key.isascii() or not key.isprintable():
         raise BadSettingError(f"deltawire: {ENGINE_KEY}: a key of printable ASCII characters is needed")
+    admin = {"admin_host": beside.host, "admin_port": beside.port} if beside is not None else {}
     return UpstreamSettings(
-        host=where.host, port=where.port, secret=(secret or b"").decode(), engine_key=key, **renamed
+        host=where.host, port=where.port, secret=(secret or b"").decode(), engine_key=key, **admin, **renamed
     )
 
 

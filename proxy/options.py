@@ -78,6 +78,11 @@ def address(text: str) -> Address:
     return Address(match[1] or match[2], int(match[3]))
 
 
+def maybe_address(text: str) -> Address | None:
+    """`HOST:PORT`, or empty for nowhere."""
+    return address(text) if text else None
+
+
 def size(text: str) -> int:
     """A number of bytes."""
     match = _SIZE.fullmatch(text.strip())
@@ -221,6 +226,7 @@ def some_of(*known: str) -> Callable[[str], tuple[str, ...]]:
 
 _METAVARS: dict[Callable[[str], Any], str] = {
     address: "HOST:PORT",
+    maybe_address: "HOST:PORT",
     size: "SIZE",
     duration: "TIME",
     count: "NUMBER",
@@ -318,6 +324,7 @@ PROXY: tuple[Option, ...] = (
 
 UPSTREAM: tuple[Option, ...] = (
     Option("listen", "127.0.0.1:8788", address, "where the server listens"),
+    Option("admin", "", maybe_address, "health and metrics of the server; nowhere by default"),
     Option(
         "engine",
         "sim",
@@ -354,3 +361,19 @@ UPSTREAM: tuple[Option, ...] = (
     Option("secret", "", secret, "key that reasoning items are sealed with; random by default", shown=False),
     _DRAIN,
 )
+
+_OF_BOTH = frozenset({"listen", "admin"})
+"""Options that mean something else for each side: `up` takes the server's with the prefix `upstream-`."""
+_SHARED = frozenset({"max-body", "drain", "secret"})
+UP: tuple[Option, ...] = (
+    Option("proxy-listen", "127.0.0.1:8787", address, "client side of the sidecar", also="DELTAWIRE_LISTEN"),
+    Option("upstream-listen", "127.0.0.1:8788", address, "where the server listens"),
+    Option("upstream-admin", "", maybe_address, "health and metrics of the server; nowhere by default"),
+    *(option for option in PROXY if option.name not in {"listen", "upstream"}),
+    *(option for option in UPSTREAM if option.name not in _OF_BOTH | _SHARED),
+)
+
+
+def of_server(found: Mapping[str, Any]) -> dict[str, Any]:
+    """The values of `up` as `upstream` would have found them."""
+    return {one.field: found[f"upstream_{one.name}" if one.name in _OF_BOTH else one.field] for one in UPSTREAM}

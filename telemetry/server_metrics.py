@@ -40,7 +40,14 @@ ENGINE_FAILURES: Final = {
     "out_of_order": "parts of an answer that do not follow each other",
     "warming": "a warm-up that came to nothing",
 }
-SINKS: Final = {"ledger": "lines of `--ledger`", "store": "responses on their way to `--store`"}
+SCOPES: Final = {
+    "process": "`--max-cache`",
+    "key": "`--max-key-cache`",
+    "connection": "`--max-connection-cache`",
+    "lane": "`--max-lane-cache`",
+}
+LIMITS: Final = {"requests": "`requests_per_minute`", "tokens": "`tokens_per_minute`"}
+SINKS: Final = {"ledger": "lines of `--ledger`"}
 
 
 class ServerMetrics:
@@ -88,6 +95,18 @@ class ServerMetrics:
         self._given_up = Counter(
             "deltawire_upstream_settling_given_up", "What was never written", ("sink",), registry=registry
         )
+        self._evictions = Counter(
+            "deltawire_upstream_evictions",
+            "Conversations that left because a budget was exceeded, by budget",
+            ("scope",),
+            registry=registry,
+        )
+        self._rate_limited = Counter(
+            "deltawire_upstream_rate_limited", "Requests refused by a limit of their key", ("limit",), registry=registry
+        )
+        self._lag = Gauge(
+            "deltawire_upstream_loop_lag_seconds", "How late the event loop last woke a waiting task", registry=registry
+        )
         Gauge("deltawire_upstream_build_info", "Always 1", ("version", "python"), registry=registry).labels(
             version or installed_version("deltawire"), platform.python_version()
         ).set(1)
@@ -97,6 +116,8 @@ class ServerMetrics:
         for counter, known in (
             (self._tokens, TOKENS),
             (self._engine_failures, ENGINE_FAILURES),
+            (self._evictions, SCOPES),
+            (self._rate_limited, LIMITS),
             (self._write_failures, SINKS),
             (self._given_up, SINKS),
         ):
@@ -135,6 +156,18 @@ class ServerMetrics:
     def given_up(self, sink: str, number: int) -> None:
         """Count what will never be written."""
         self._given_up.labels(bounded(sink, SINKS)).inc(number)
+
+    def evicted(self, scope: str) -> None:
+        """Count one conversation that had to leave."""
+        self._evictions.labels(bounded(scope, SCOPES)).inc()
+
+    def rate_limited(self, limit: str) -> None:
+        """Count one refusal by a key's limit."""
+        self._rate_limited.labels(bounded(limit, LIMITS)).inc()
+
+    def loop_lag(self, seconds: float) -> None:
+        """Set the last measured lag of the event loop."""
+        self._lag.set(seconds)
 
     def observe(self, name: str, about: str, label: str, values: Callable[[], Mapping[str, float]]) -> None:
         """Ask `values` at each scrape for the gauge `name`: a number for each value of `label`."""

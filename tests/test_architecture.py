@@ -33,11 +33,15 @@ COMPOSITION_ROOT = "proxy.cli"
 DOING = {
     *(f"proxy.{name}" for name in ("admin", "app", "cli", "client", "flight", "link", "links", "listener", "memory")),
     *(f"proxy.{name}" for name in ("passthrough", "relay", "serve", "tasks", "turn", "upgrade")),
-    *(f"upstream.{name}" for name in ("app", "http_api", "http_io", "http_stored", "jobs", "listener", "settling")),
+    *(
+        f"upstream.{name}"
+        for name in ("admin", "app", "http_api", "http_io", "http_stored", "jobs", "listener", "settling")
+    ),
     *(f"upstream.{name}" for name in ("sim", "sinks", "tasks", "ws_api")),
     *(f"upstream.engines.{name}" for name in ("chat", "endpoint", "llamacpp", "local", "select", "weights")),
     *(f"upstream.scripted.{name}" for name in ("connection", "player", "server", "sinks")),
     "state.redis_store",
+    "telemetry.health",
     "telemetry.lag",
     "telemetry.spans",
     "telemetry.traces",

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from state.envelope import POLICY, Policy
 from state.items import TABLE
-from telemetry import reasons
+from telemetry import reasons, server_metrics
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
@@ -58,6 +58,22 @@ def test_every_policy_of_the_envelope_is_documented() -> None:
         line = next(line for line in page.splitlines() if mark in line)
         listed = line.split(". Our own")[0]
         assert set(re.findall(r"`([a-z_]+)`", listed)) == {name for name, found in POLICY.items() if found is policy}
+
+
+def test_every_label_of_the_servers_metrics_is_documented_with_its_meaning() -> None:
+    page = (DOCS / "server.md").read_text()
+    known = server_metrics
+    for codes in (
+        known.TRANSPORTS,
+        known.STATUSES,
+        known.TOKENS,
+        known.ENGINE_FAILURES,
+        known.SCOPES,
+        known.LIMITS,
+        known.SINKS,
+    ):
+        for code, meaning in codes.items():
+            assert f"| `{code}` | {meaning} |" in page
 
 
 def test_relative_links_in_the_documentation_lead_somewhere() -> None:

@@ -12,6 +12,7 @@ import structlog
 from aiohttp import web
 
 from telemetry.server_metrics import ServerMetrics
+from upstream import admin
 from upstream.admit import Admission
 from upstream.books import Books
 from upstream.budget import CONNECTION, KEY, LANE, PROCESS, Budget
@@ -51,7 +52,19 @@ class Running:
     _ws: WsApi = field(repr=False)
     _engine: Engine = field(repr=False)
     _sinks: Sinks = field(repr=False)
+    _admin: admin.Admin | None = field(repr=False)
     _drain: float = 0.0
+
+    @property
+    def admin_url(self) -> str:
+        """Base URL of the admin side; empty without one."""
+        return self._admin.url if self._admin is not None else ""
+
+    @property
+    def told(self) -> list[str]:
+        """Lines that tell a user where it listens."""
+        beside = [f"deltawire upstream-admin listening on {self.admin_url}"] if self.admin_url else []
+        return [f"deltawire upstream listening on {self.url}", *beside]
 
     async def close(self) -> int:
         """Take nothing new, let running turns end for at most the set time, close WebSockets with 1001.
@@ -67,7 +80,10 @@ class Running:
         await self._http.jobs.close(self._drain)
         await self._runner.cleanup()
         await self._engine.close()
-        return await self._sinks.close(_FLUSH)
+        left = await self._sinks.close(_FLUSH)
+        if self._admin is not None:  # until now it told that this server drains
+            await self._admin.close()
+        return left
 
 
 async def start(settings: UpstreamSettings) -> Running:
@@ -90,9 +106,9 @@ async def _started(
     admission = Admission(
         engine=engine,
         sealer=Sealer(settings.secret),
-        store=Store(settings.store_bytes, _budget(settings)),
+        store=Store(settings.store_bytes, _budget(settings, metrics)),
         now=now,
-        gate=Gate(keyring),
+        gate=Gate(keyring, limited=metrics.rate_limited),
         context_window=settings.context_window,
         screens=chain(settings.screen),
     )
@@ -107,25 +123,34 @@ async def _started(
     runner = Runner(app, handler_cancellation=True, access_log=None, auto_decompress=False, shutdown_timeout=_FORCE)
     await runner.setup()
     site = web.TCPSite(runner, settings.host, settings.port)
+    admin.observe(metrics, sockets, admission.store, sinks)
     try:
         await site.start()
+        told = settings.admin_host
+        beside = await admin.start(told, settings.admin_port, metrics, lambda: api.draining) if told else None
     except OSError:
         await runner.cleanup()
         await engine.close()
         raise
     port: int = runner.addresses[0][1]
     host = f"[{settings.host}]" if ":" in settings.host else settings.host
-    return Running(f"http://{host}:{port}", port, runner, site, api, sockets, engine, sinks, settings.drain_seconds)
+    return Running(
+        f"http://{host}:{port}", port, runner, site, api, sockets, engine, sinks, beside, settings.drain_seconds
+    )
 
 
-def _budget(settings: UpstreamSettings) -> Budget:
+def _budget(settings: UpstreamSettings, metrics: ServerMetrics) -> Budget:
+    def evicted(level: str) -> None:
+        metrics.evicted(level)
+        _log.info("state_evicted", over=level)
+
     limits = {
         LANE: settings.max_lane_cache,
         CONNECTION: settings.max_connection_cache,
         KEY: settings.max_key_cache,
         PROCESS: settings.max_cache,
     }
-    return Budget(limits, lambda level: _log.info("state_evicted", over=level))
+    return Budget(limits, evicted)
 
 
 def _keyring(file: str) -> Keyring | None:

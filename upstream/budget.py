@@ -110,6 +110,10 @@ class Budget:
         account = self._accounts.get(scope)
         return account.total if account is not None else 0
 
+    def most(self, level: str) -> int:
+        """Bytes of the scope of this level that has the most."""
+        return max((account.total for scope, account in self._accounts.items() if scope.level == level), default=0)
+
     def held(self, holder: Holder) -> int:
         """Bytes that a holder is charged."""
         return self._holders.get(holder, _Charge()).size

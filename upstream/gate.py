@@ -23,10 +23,18 @@ _OWNER = 16
 
 
 class Gate:
-    """Without a keyring any credentials are taken, each as an owner of its own, and nothing is limited."""
+    """Without a keyring any credentials are taken, each as an owner of its own, and nothing is limited.
 
-    def __init__(self, keyring: Keyring | None = None, clock: Callable[[], float] = time.monotonic) -> None:
-        self._keyring, self._clock = keyring, clock
+    `limited` is told of each refusal by a limit: `requests` or `tokens`.
+    """
+
+    def __init__(
+        self,
+        keyring: Keyring | None = None,
+        clock: Callable[[], float] = time.monotonic,
+        limited: Callable[[str], None] = lambda _: None,
+    ) -> None:
+        self._keyring, self._clock, self._limited = keyring, clock, limited
         self._secret = os.urandom(32)
         self._ids: dict[bytes, str] = {}
         self._meters: dict[str, Meter] = {}
@@ -86,8 +94,13 @@ class Gate:
 
     def _take(self, owner: bytes, kind: str, amount: int) -> None:
         key = self._key(owner)
-        if key is not None:
+        if key is None:
+            return
+        try:
             self._meters[key.id] = self._meters[key.id].take(kind, amount, self._clock())
+        except ApiError:
+            self._limited(kind)
+            raise
 
     def _digest(self, text: str) -> bytes:
         return hashlib.blake2b(text.encode(errors="surrogateescape"), digest_size=_OWNER, key=self._secret).digest()

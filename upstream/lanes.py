@@ -36,6 +36,9 @@ class Lanes:
         self._arrived = self._waiting = self._bytes = 0
         self._end: ApiError | None = None
 
+    def __len__(self) -> int:
+        return len(self._lanes)
+
     @property
     def idle(self) -> bool:
         """Whether nothing runs and nothing waits."""

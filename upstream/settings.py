@@ -17,6 +17,9 @@ class UpstreamSettings:
     host: str = "127.0.0.1"
     port: int = 8788
     """0 takes any free port."""
+    admin_host: str = ""
+    admin_port: int = 0
+    """Where health and metrics are told; without a host, nowhere. Port 0 takes any free one."""
     engine: str = "sim"
     """`sim`, or a kind of engine and its base URL: `chat:http://127.0.0.1:8000/v1`."""
     engine_model: str = ""

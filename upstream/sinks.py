@@ -28,6 +28,10 @@ class Sinks:
             lines: Backlog[bytes] = Backlog(most=settings.ledger_waiting, most_bytes=_LEDGER_BYTES)
             self.ledger = Writer("ledger", self._append, lines, metrics)
 
+    def waiting(self) -> dict[str, float]:
+        """How much waits to be written, by sink."""
+        return {"ledger": len(self.ledger)} if self.ledger is not None else {}
+
     async def close(self, patience: float) -> int:
         """Write what waits, for at most so many seconds. How much of it could not be written."""
         left = 0

@@ -91,6 +91,11 @@ class Connection:
         self._end: asyncio.Task[None] | None = None
         self._ending = self._told = False
 
+    @property
+    def lanes(self) -> int:
+        """How many lanes it has, the default one included."""
+        return len(self._lanes)
+
     async def serve(self) -> None:
         """Read until the client or the server closes; then nothing of the connection goes on, nor is kept."""
         loop = asyncio.get_running_loop()

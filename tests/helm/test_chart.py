@@ -170,13 +170,12 @@ def test_every_target_port_and_probe_port_is_a_port_of_the_container(newest_helm
 
 
 @pytest.mark.parametrize("case", RUNNING)
-def test_readiness_and_liveness_ask_different_questions_of_a_proxy(newest_helm: Helm, case: str) -> None:
+def test_readiness_and_liveness_ask_different_questions(newest_helm: Helm, case: str) -> None:
     for container in ours(newest_helm.case(case)):
         paths = {
             name: container[name]["httpGet"]["path"] for name in ("startupProbe", "readinessProbe", "livenessProbe")
         }
-        ready = "/readyz" if container["args"] == ["proxy"] else "/healthz"
-        assert paths == {"startupProbe": ready, "readinessProbe": ready, "livenessProbe": "/healthz"}
+        assert paths == {"startupProbe": "/readyz", "readinessProbe": "/readyz", "livenessProbe": "/healthz"}
         assert container["startupProbe"]["periodSeconds"] == 1, "the pod's own containers wait for it"
         patience = container["livenessProbe"]
         assert patience["periodSeconds"] * patience["failureThreshold"] >= 30, "a busy process is not killed"
@@ -254,6 +253,7 @@ def test_the_servers_own_options_become_variables(newest_helm: Helm) -> None:
     found = {tuple(one["args"]): environment(one) for one in ours(newest_helm.case("example"))}
     assert found["upstream",] == {
         "DELTAWIRE_LISTEN": "0.0.0.0:8788",
+        "DELTAWIRE_ADMIN": "0.0.0.0:8791",
         "DELTAWIRE_ENGINE": "sim",
         "DELTAWIRE_DRAIN": "60s",
         "DELTAWIRE_TOKENS_PER_SECOND": "200",
@@ -267,29 +267,33 @@ def test_the_key_that_seals_reasoning_is_shared_by_the_servers_replicas(newest_h
     assert environment(server)["DELTAWIRE_SECRET"] == {"secretKeyRef": {"name": "deltawire-server", "key": "secret"}}
 
 
-def test_the_service_of_clients_never_carries_the_admin_port(newest_helm: Helm) -> None:
-    services = {one["metadata"]["name"]: one["spec"] for one in of_kind(newest_helm.case("gateway-redis"), "Service")}
-    assert [port["name"] for port in services["rel-deltawire-gateway"]["ports"]] == ["http"]
-    assert [port["port"] for port in services["rel-deltawire-gateway-metrics"]["ports"]] == [8790]
+@pytest.mark.parametrize(("case", "name", "port"), [("gateway-redis", "gateway", 8790), ("server", "server", 9791)])
+def test_the_service_of_clients_never_carries_the_admin_port(
+    newest_helm: Helm, case: str, name: str, port: int
+) -> None:
+    services = {one["metadata"]["name"]: one["spec"] for one in of_kind(newest_helm.case(case), "Service")}
+    assert [one["name"] for one in services[f"rel-deltawire-{name}"]["ports"]] == ["http"]
+    assert [one["port"] for one in services[f"rel-deltawire-{name}-metrics"]["ports"]] == [port]
 
 
-def test_the_service_monitor_selects_the_admin_service_alone(newest_helm: Helm) -> None:
-    manifests = newest_helm.case("gateway-redis")
+@pytest.mark.parametrize(("case", "name"), [("gateway-redis", "gateway"), ("server", "server")])
+def test_the_service_monitor_selects_the_admin_service_alone(newest_helm: Helm, case: str, name: str) -> None:
+    manifests = newest_helm.case(case)
     (monitor,) = of_kind(manifests, "ServiceMonitor")
     assert monitor["apiVersion"] == "monitoring.coreos.com/v1"
     assert set(monitor["spec"]) == {"selector", "namespaceSelector", "endpoints"}
     assert monitor["spec"]["namespaceSelector"] == {"matchNames": ["agents"]}
-    assert monitor["metadata"]["labels"]["release"] == "prometheus"
+    assert monitor["metadata"]["labels"].get("release") == ("prometheus" if name == "gateway" else None)
     wanted = monitor["spec"]["selector"]["matchLabels"].items()
     selected = [one for one in of_kind(manifests, "Service") if wanted <= one["metadata"]["labels"].items()]
-    assert [one["metadata"]["name"] for one in selected] == ["rel-deltawire-gateway-metrics"]
+    assert [one["metadata"]["name"] for one in selected] == [f"rel-deltawire-{name}-metrics"]
     (endpoint,) = monitor["spec"]["endpoints"]
     assert endpoint == {"port": "metrics", "path": "/metrics", "interval": "30s"}
     assert endpoint["port"] in {port["name"] for port in selected[0]["spec"]["ports"]}
 
 
 def test_no_service_monitor_unless_asked_for(newest_helm: Helm) -> None:
-    for case in set(CASES) - {"gateway-redis"}:
+    for case in set(CASES) - {"gateway-redis", "server"}:
         assert not of_kind(newest_helm.case(case), "ServiceMonitor")
 
 

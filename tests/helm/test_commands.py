@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from tests.support.redis import RedisServer
 
 START_SECONDS = 30
-WORDS = {"proxy": ("proxy", "admin"), "upstream": ("upstream",)}
+WORDS = {"proxy": ("proxy", "admin"), "upstream": ("upstream", "upstream-admin")}
 
 
 @contextmanager
@@ -56,7 +56,7 @@ def addresses(output: IO[str], names: tuple[str, ...]) -> dict[str, str]:
     while set(found) != set(names):
         line = output.readline()
         assert line, "it ended before it was ready"
-        if match := re.match(r"deltawire (\w+) listening on (http://\S+)", line):
+        if match := re.match(r"deltawire ([\w-]+) listening on (http://\S+)", line):
             found[match[1]] = match[2]
     return found
 
@@ -112,10 +112,10 @@ def test_the_example_of_the_chart_talks_and_its_probes_answer(newest_helm: Helm)
         upstream = server["upstream"] + "/v1"
         variables = on_loopback(environment(found["proxy"]), DELTAWIRE_UPSTREAM=upstream)
         with running("proxy", variables) as (_, sidecar):
-            for command, base in (("upstream", server["upstream"]), ("proxy", sidecar["admin"])):
+            for command, base in (("upstream", server["upstream-admin"]), ("proxy", sidecar["admin"])):
                 for probe in ("startupProbe", "readinessProbe", "livenessProbe"):
                     assert status(base, found[command][probe]["httpGet"]["path"]) == http.HTTPStatus.OK
-            assert status(sidecar["admin"], "/metrics") == http.HTTPStatus.OK
+                assert status(base, "/metrics") == http.HTTPStatus.OK
             assert two_turns(sidecar["proxy"] + "/v1") == TRAVELLED
 
 

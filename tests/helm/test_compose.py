@@ -134,7 +134,7 @@ def test_redis_keeps_nothing_on_disk_and_makes_room() -> None:
     assert settings == {"--save": "", "--appendonly": "no", "--maxmemory": "256mb", "--maxmemory-policy": "allkeys-lru"}
 
 
-@pytest.mark.parametrize(("name", "path", "port"), [("server", "/healthz", 8788), ("sidecar", "/readyz", 8790)])
+@pytest.mark.parametrize(("name", "path", "port"), [("server", "/readyz", 8791), ("sidecar", "/readyz", 8790)])
 @pytest.mark.parametrize(("status", "code"), [(200, 0), (503, 1)])
 def test_health_checks_pass_on_what_the_service_says(name: str, path: str, port: int, status: int, code: int) -> None:
     words = services()[name]["healthcheck"]["test"]

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from proxy import admin
+from telemetry.health import READY_LAG
 from tests.support.rig import Got, Rig, Talk, read, rigged
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ async def test_a_sidecar_that_serves_is_alive_and_ready() -> None:
 async def test_a_sidecar_that_drains_or_whose_loop_is_late_is_alive_but_not_ready() -> None:
     async with rigged() as rig:
         sidecar = rig.running.sidecar
-        sidecar._lagged(admin._READY_LAG + 1)
+        sidecar._lagged(READY_LAG + 1)
         assert ((await get(rig, "/readyz")).status, (await get(rig, "/readyz")).raw) == (503, b"wedged\n")
         sidecar._lagged(0.0)
         sidecar.draining = True

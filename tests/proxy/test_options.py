@@ -10,15 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from proxy import options
-from proxy.cli import _UP
-from proxy.options import LOG_LEVEL, PROXY, UPSTREAM, BadSettingError, Option, parser, values
+from proxy.options import LOG_LEVEL, PROXY, UP, UPSTREAM, BadSettingError, Option, of_server, parser, values
 from proxy.settings import Address
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-ALL = (*PROXY, *UPSTREAM, *_UP, LOG_LEVEL)
-TABLES = {"proxy": (*PROXY, LOG_LEVEL), "upstream": (*UPSTREAM, LOG_LEVEL), "up": (*_UP, LOG_LEVEL)}
+ALL = (*PROXY, *UPSTREAM, *UP, LOG_LEVEL)
+TABLES = {"proxy": (*PROXY, LOG_LEVEL), "upstream": (*UPSTREAM, LOG_LEVEL), "up": (*UP, LOG_LEVEL)}
 NAMED = {option.name: option for option in ALL}
 KIB, MIB = 1024, 1024 * 1024
 
@@ -136,10 +135,18 @@ def test_a_misspelled_option_is_named_and_none_is_abbreviated() -> None:
 
 
 def test_up_takes_the_variable_of_the_sidecar_alone_behind_its_own() -> None:
-    assert read(table=_UP, DELTAWIRE_LISTEN="a:1")["proxy_listen"] == Address("a", 1)
-    assert read(table=_UP, DELTAWIRE_LISTEN="a:1", DELTAWIRE_PROXY_LISTEN="b:2")["proxy_listen"] == Address("b", 2)
-    assert read("--proxy-listen", "c:3", table=_UP, DELTAWIRE_LISTEN="a:1")["proxy_listen"] == Address("c", 3)
-    assert read(table=_UP)["proxy_listen"] == Address("127.0.0.1", 8787)
+    assert read(table=UP, DELTAWIRE_LISTEN="a:1")["proxy_listen"] == Address("a", 1)
+    assert read(table=UP, DELTAWIRE_LISTEN="a:1", DELTAWIRE_PROXY_LISTEN="b:2")["proxy_listen"] == Address("b", 2)
+    assert read("--proxy-listen", "c:3", table=UP, DELTAWIRE_LISTEN="a:1")["proxy_listen"] == Address("c", 3)
+    assert read(table=UP)["proxy_listen"] == Address("127.0.0.1", 8787)
+
+
+def test_up_takes_options_of_both_sides_for_the_server_with_a_prefix() -> None:
+    variables = {"DELTAWIRE_ADMIN": "a:1", "DELTAWIRE_UPSTREAM_ADMIN": "b:2", "DELTAWIRE_UPSTREAM_LISTEN": "c:3"}
+    found = of_server(read(table=UP, **variables))
+    assert (found["admin"], found["listen"]) == (Address("b", 2), Address("c", 3))
+    assert found.keys() == {option.field for option in UPSTREAM}
+    assert of_server(read(table=UP, DELTAWIRE_ADMIN="a:1"))["admin"] is None
 
 
 # What values may look like

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 READY_SECONDS = 60.0
 STOP_SECONDS = 30.0
-_LISTENING = re.compile(r"^deltawire (\w+) listening on (http://\S+)$", re.MULTILINE)
+_LISTENING = re.compile(r"^deltawire ([\w-]+) listening on (http://\S+)$", re.MULTILINE)
 
 
 class Command:
@@ -50,7 +50,7 @@ class Command:
         return self.process.poll() is None
 
     def url(self, listener: str) -> str:
-        """Origin of a listener (`proxy`, `admin`, `upstream`), as the command printed it; waits for that."""
+        """Origin of a listener (`proxy`, `admin`, `upstream`, `upstream-admin`), as the command printed it; waits for that."""
         deadline = time.monotonic() + READY_SECONDS
         known: dict[str, str] = {}
         while listener not in known:

@@ -60,10 +60,10 @@ def test_counters_with_known_labels_are_there_from_the_start() -> None:
 def test_failures_to_write_and_what_is_given_up_are_counted_by_sink() -> None:
     metrics = ServerMetrics("1")
     metrics.write_failed("ledger")
-    metrics.given_up("store", 3)
+    metrics.given_up("ledger", 3)
 
     assert samples(metrics, "settling_failures_total")["ledger",] == 1
-    assert samples(metrics, "settling_given_up_total")["store",] == 3
+    assert samples(metrics, "settling_given_up_total")["ledger",] == 3
 
 
 def test_what_is_observed_is_asked_for_at_each_scrape() -> None:

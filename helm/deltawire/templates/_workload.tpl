@@ -138,3 +138,45 @@ spec:
           value: 1
           periodSeconds: 120
 {{- end -}}
+
+{{/* The admin port has a Service of its own, so that the one that clients use never carries it; and who scrapes it. */}}
+{{- define "deltawire.monitored" -}}
+{{- $metrics := dict "root" .root "component" (printf "%s-metrics" .component) -}}
+apiVersion: v1
+kind: Service
+metadata:
+  name: {{ include "deltawire.fullname" .root }}-{{ .component }}-metrics
+  labels:
+    {{- include "deltawire.labels" $metrics | nindent 4 }}
+spec:
+  type: ClusterIP
+  clusterIP: None
+  selector:
+    {{- include "deltawire.selectorLabels" . | nindent 4 }}
+  ports:
+    - name: metrics
+      port: {{ .values.admin.port }}
+      targetPort: deltawire-admin
+      protocol: TCP
+      appProtocol: http
+---
+apiVersion: monitoring.coreos.com/v1
+kind: ServiceMonitor
+metadata:
+  name: {{ include "deltawire.fullname" .root }}-{{ .component }}
+  labels:
+    {{- include "deltawire.labels" $metrics | nindent 4 }}
+    {{- with .values.serviceMonitor.labels }}
+    {{- toYaml . | nindent 4 }}
+    {{- end }}
+spec:
+  selector:
+    matchLabels:
+      {{- include "deltawire.selectorLabels" $metrics | nindent 6 }}
+  namespaceSelector:
+    matchNames: [{{ .root.Release.Namespace }}]
+  endpoints:
+    - port: metrics
+      path: /metrics
+      interval: {{ .values.serviceMonitor.interval }}
+{{- end -}}

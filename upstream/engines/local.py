@@ -85,7 +85,7 @@ class Local:
         if line.startswith("http://127.0.0.1:"):
             return line
         await self.close()
-        raise ValueError("the local engine does not start; is deltawire[local] installed?")
+        raise ValueError("the local engine does not start; it needs, in the checkout: .venv/bin/pip install '.[local]'")
 
 
 async def _first_line(output: asyncio.StreamReader | None) -> str:
@@ -100,7 +100,7 @@ async def start() -> Local:
     """The engine, its model loaded. Raises `ValueError`, of one line, for what is missing."""
     found = weights.path(os.environ)
     if not found.is_file():
-        raise ValueError("the local engine has no weights; deltawire model fetch downloads them once")
+        raise ValueError("the local engine has no weights; .venv/bin/deltawire model fetch downloads them once")
     engine = Local((*_COMMAND, str(found)))
     await engine.ready()
     return engine

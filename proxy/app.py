@@ -83,10 +83,11 @@ class Sidecar:
         """Listen. Raises `OSError` when an address cannot be had, `ValueError` for a bad state URL."""
         settings = self.settings
         trust = ssl.create_default_context()
-        self._session = _client(settings, aiohttp.TCPConnector(limit=0, ssl=trust))
+        self._session = _client(settings, aiohttp.TCPConnector(limit=0, ssl=trust), settings.dial_timeout)
         # Connections of their own: one left over from a refused handshake may be closing, and no turn is to meet it.
         handshakes = aiohttp.TCPConnector(limit=0, ssl=trust, force_close=True)
-        self._sockets = _client(settings, handshakes, unredirected)
+        # Half of a dial's time is for the connection: that none can be made is another matter than a silent server.
+        self._sockets = _client(settings, handshakes, settings.dial_timeout / 2, unredirected)
         try:
             self._assemble()
             client_app = web.Application(client_max_size=0)
@@ -104,11 +105,14 @@ class Sidecar:
 
     def _assemble(self) -> None:
         settings = self.settings
-        links = Links(settings, self._sockets, self._tasks, on_end=self.metrics.link_ended)
+        links = Links(
+            settings, self._sockets, self._tasks, on_end=self.metrics.link_ended, on_dial=self.metrics.dialled
+        )
         memory = Memory(settings, self._background, on_error=self._state_error)
         http = PassThrough(settings.upstream, self._session)
         self._services = Services(settings, links, memory, http, self.metrics)
         self.metrics.observe_links(links.pool.counts)
+        self.metrics.observe_gates(lambda: links.gates.shut(monotonic()))
         self.metrics.observe_heads(lambda: len(memory.index))
         self.metrics.transport_mode(settings.transport)
         self._tasks.spawn(links.maintain(_MAINTENANCE), "link maintenance")
@@ -165,17 +169,8 @@ class Sidecar:
             return await client.shutting_down()
         try:
             if request.path in TURN_PATHS and "websocket" in request.headers.get("upgrade", "").lower():
-                services, upstream = self.services, self.settings.upstream
-                return await upgrade.carry(
-                    request,
-                    client,
-                    session=self._sockets,
-                    links=services.links,
-                    tenant=services.tenant(request),
-                    upstream=upstream,
-                    leaving=self._leaving,
-                    ending=self._ending,
-                )
+                ends = {"leaving": self._leaving, "ending": self._ending}
+                return await upgrade.carry(request, client, self.services, session=self._sockets, **ends)
             return await self.services.http.forward(request, client, record)
         except (ConnectionResetError, aiohttp.ClientConnectionResetError):
             return web.Response(status=_CLIENT_GONE)
@@ -229,11 +224,11 @@ class Sidecar:
 
 
 def _client(
-    settings: ProxySettings, connector: aiohttp.TCPConnector, *middlewares: aiohttp.ClientMiddlewareType
+    settings: ProxySettings, connector: aiohttp.TCPConnector, connect: float, *middlewares: aiohttp.ClientMiddlewareType
 ) -> aiohttp.ClientSession:
     return aiohttp.ClientSession(
         connector=connector,
-        timeout=aiohttp.ClientTimeout(total=None, sock_connect=settings.dial_timeout),
+        timeout=aiohttp.ClientTimeout(total=None, sock_connect=connect),
         auto_decompress=False,
         proxy=proxy_for(settings.upstream),
         cookie_jar=aiohttp.DummyCookieJar(),

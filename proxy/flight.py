@@ -102,7 +102,7 @@ class Flight:
         try:
             await link.send(out)
         except LinkEnded as ended:
-            return await self._not_sent(ended, head, may_retry=may_retry)
+            return await self._not_sent(link, ended, head, may_retry=may_retry)
         self._note_sent(link, plan, len(out))
         request, settings = self._facts.request, self._services.settings
         answer = Answer(request.members.get("previous_response_id", b"null"))
@@ -120,7 +120,7 @@ class Flight:
         if isinstance(outcome, Refusal):
             self._refused(link, outcome)
         elif self._held is not None:
-            self._lost(head)
+            self._lost(link, head)
         return outcome
 
     def _frame(self, link: Link, plan: Plan) -> bytes:
@@ -129,9 +129,11 @@ class Flight:
             return frame.full(members, link.sent)
         return frame.delta(members, plan.match.head.response_id, plan.match.new, link.sent)
 
-    async def _not_sent(self, ended: LinkEnded, head: Head | None, *, may_retry: bool) -> web.StreamResponse | Refusal:
+    async def _not_sent(
+        self, link: Link, ended: LinkEnded, head: Head | None, *, may_retry: bool
+    ) -> web.StreamResponse | Refusal:
         if ended.written:
-            self._lost(head)
+            self._lost(link, head)
             return await lost(self._client, self._record)
         if may_retry:
             return NOT_WRITTEN
@@ -184,8 +186,9 @@ class Flight:
         elif answer.refused is not None:
             self._services.links.trust.refused(self._facts.tenant, answer.refused, monotonic())
 
-    def _lost(self, head: Head | None) -> None:
+    def _lost(self, link: Link, head: Head | None) -> None:
         """The link died with the turn on it: the client's own retry shall not depend on what the upstream kept."""
+        self._services.links.lost(link)
         if head is not None:
             self._services.memory.drop(head)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING
 
 from multidict import MultiMapping
@@ -10,6 +11,7 @@ from multidict import MultiMapping
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
 
+_MAX_DIGITS = 9
 _NAME = re.compile(r"[A-Za-z0-9_-]+")
 
 CREDENTIALS = ("authorization", "api-key", "x-api-key", "chatgpt-account-id")
@@ -59,6 +61,18 @@ def _whole(headers: Mapping[str, str], name: str) -> str | None:
     if isinstance(headers, MultiMapping):
         return ", ".join(headers.getall(name)) if name in headers else None
     return headers.get(name)
+
+
+def retry_after(headers: Mapping[str, str]) -> float:
+    """Seconds that an answer asks to wait (RFC 9110, 10.2.3), 0 when it does not; a date counts from its own `date`."""
+    text = headers.get("retry-after", "").strip()
+    if text.isascii() and text.isdigit():
+        return float(text[:_MAX_DIGITS])
+    try:
+        until, since = (parsedate_to_datetime(date).timestamp() for date in (text, headers.get("date", "")))
+    except (ValueError, OverflowError):
+        return 0.0
+    return max(0.0, until - since)
 
 
 def through(headers: Collection[tuple[str, str]]) -> list[tuple[str, str]]:

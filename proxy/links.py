@@ -11,9 +11,10 @@ import aiohttp
 from yarl import URL
 
 from proxy import dialect
+from proxy.gates import SWITCHING, Gates
+from proxy.headers import retry_after
 from proxy.link import GOING_AWAY, Link
 from proxy.pool import Dial, NoSlot, Pool, Slot
-from proxy.tenants import PerTenant
 from proxy.trust import Trust
 from wire.extensions import ENVELOPE, FEATURES_HEADER, features
 
@@ -26,10 +27,6 @@ if TYPE_CHECKING:
     from proxy.tasks import Tasks
     from state.heads import Head
 
-NO_WEBSOCKET = frozenset({400, 404, 405, 426, 501})
-"""Answers to an upgrade that say: there is no WebSocket mode here. Others are about this moment or this caller."""
-NO_WEBSOCKET_FOR = 600.0
-"""Seconds for which such an answer is believed."""
 AGE_JITTER = 0.1
 """Part of a link's age by which it may retire earlier."""
 VERIFY_LIMIT = 5.0
@@ -37,6 +34,7 @@ VERIFY_LIMIT = 5.0
 MAX_MESSAGE = 256 * 1024 * 1024
 """Bytes of a message from the upstream or a client's WebSocket; a larger one ends the connection."""
 _WINDOW_BITS = 15
+_UNCONNECTED = (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError, aiohttp.ClientHttpProxyError)
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 
 
@@ -78,6 +76,7 @@ class Links:
         tasks: Tasks,
         *,
         on_end: Callable[[str], None],
+        on_dial: Callable[[str], None],
     ) -> None:
         self.dialect = dialect.of(settings.upstream)
         self.pool = Pool(settings.max_links, settings.link_max_age)
@@ -85,19 +84,20 @@ class Links:
         self._session = session
         self._tasks = tasks
         self._on_end = on_end
+        self._on_dial = on_dial
         self._links: dict[int, Link] = {}
         self.trust = Trust()
-        self._none_until: PerTenant[float] = PerTenant()
+        self.gates = Gates(random.random)
         self._closing = False
 
-    def has_websocket(self, tenant: bytes) -> bool:
-        """Whether the upstream is not known to be without WebSocket mode to this tenant."""
-        return monotonic() >= (self._none_until.get(tenant) or 0.0)
+    def answered(self, tenant: bytes, status: int, since: float, headers: Mapping[str, str] | None = None) -> str:
+        """Note the answer to a handshake of the tenant's, and say what it means to a turn (`proxy.gates`)."""
+        return self.gates.answered(tenant, status, since, monotonic(), retry_after(headers or {}))
 
-    def refused(self, status: int, tenant: bytes) -> None:
-        """Note an upstream's answer to an upgrade: a tenant's own query or header may be all that is wrong with it."""
-        if status in NO_WEBSOCKET:
-            self._none_until.put(tenant, monotonic() + NO_WEBSOCKET_FOR)
+    def lost(self, link: Link) -> None:
+        """Note that a link died with a turn on it."""
+        if link.ended != "drain":
+            self.gates.lost(link.slot.tenant, link.slot.last_used, monotonic())
 
     def reason_against(self, head: Head) -> str:
         """See `proxy.plan.Places`."""
@@ -115,12 +115,16 @@ class Links:
         Up to the first await this is one step: what a plan found true still is.
         """
         now = monotonic()
-        found = self.pool.acquire(tenant, want, now)
+        if against := self.gates.against_links(tenant, now):
+            raise NoLinkError(against)
+        found = self.pool.acquire(tenant, want, now, self.gates.against_dial(tenant, now))
         if isinstance(found, NoSlot):
             raise NoLinkError(found.reason)
+        self.gates.lent(tenant, now)
         if isinstance(found, Dial):
             if found.instead is not None:
                 self._end_slot(found.instead, "retired")
+            self.gates.dialled(tenant, now)
             link = await self._dial(found.slot, headers, query)
             self.pool.claim(found.slot, monotonic())
         else:
@@ -143,23 +147,31 @@ class Links:
     def release(self, link: Link, latest: Head | None) -> None:
         """Take a link back after a turn whose terminal event was read."""
         link.finish()
+        self.gates.served(link.slot.tenant)
         if not link.ended:
             self.pool.release(link.slot, latest, monotonic())
 
     async def _dial(self, slot: Slot, headers: Mapping[str, str], query: str) -> Link:
+        """Open a link; `gates.dialled` came before. `slot.born` is when."""
+        link: Link | None = None
+        outcome, reason = "given_up", ""
         try:
             link = await self._open(slot, headers, query)
+            outcome = "opened"
+            self.answered(slot.tenant, SWITCHING, slot.born)
         except aiohttp.WSServerHandshakeError as error:
-            self.pool.end(slot, "aborted")
-            self.refused(error.status, slot.tenant)
-            raise NoLinkError("no_websocket" if error.status in NO_WEBSOCKET else "dial_failed") from None
+            outcome, reason = "refused", self.answered(slot.tenant, error.status, slot.born, error.headers)
+        except _UNCONNECTED:
+            outcome, reason = "unreachable", self.gates.unreachable(slot.born, monotonic())
         except (OSError, aiohttp.ClientError, TimeoutError):
-            self.pool.end(slot, "aborted")
-            self.pool.unreachable(monotonic())
-            raise NoLinkError("dial_failed") from None
-        except BaseException:
-            self.pool.end(slot, "aborted")
-            raise
+            outcome, reason = "unanswered", self.gates.unanswered(slot.tenant, slot.born, monotonic())
+        finally:
+            self.gates.settled()
+            self._on_dial(outcome)
+            if link is None:
+                self.pool.end(slot, "aborted")
+        if link is None:
+            raise NoLinkError(reason)
         return link
 
     async def _open(self, slot: Slot, headers: Mapping[str, str], query: str) -> Link:
@@ -188,7 +200,11 @@ class Links:
         return link
 
     def _keep_spare(self, tenant: bytes, headers: Mapping[str, str], query: str) -> None:
-        if not self._closing and (slot := self.pool.spare(tenant, monotonic())) is not None:
+        now = monotonic()
+        if self._closing or not self.gates.spares(tenant, now):
+            return
+        if (slot := self.pool.spare(tenant, now)) is not None:
+            self.gates.dialled(tenant, now)
             self._tasks.spawn(self._dial_spare(slot, headers, query), f"link {slot.id} dial")
 
     async def _dial_spare(self, slot: Slot, headers: Mapping[str, str], query: str) -> None:

@@ -50,12 +50,12 @@ class Plan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rules:
-    """What the operator and the upstream allow."""
+    """What the operator and the upstream allow. `against_links`: the reason for which the turn gets no link."""
 
     transport: Mode = "auto"
     one_shot: OneShot = "link"
     dialect: Dialect
-    has_websocket: bool = True
+    against_links: str = ""
     continues: bool = True
 
 
@@ -67,8 +67,8 @@ def before_matching(request: TurnRequest, rules: Rules) -> Plan | None:
         return Plan("http", "unreadable")
     if request.client_state:
         return Plan("http", "client_state")
-    if not rules.has_websocket:
-        return Plan("http", "no_websocket")
+    if rules.against_links:
+        return Plan("http", rules.against_links)
     return None
 
 

@@ -8,8 +8,8 @@ One turn at a time runs on a slot. An idle slot is *fresh* (no conversation on i
 one. Giving a slot to another conversation costs the one it holds its place, so the order of choice is: the slot that
 the turn belongs on; a fresh one; a new one; the slot of a conversation that has only just begun (the nursery); one
 whose head is stored and continues anywhere; a new one in place of the least recently used idle slot of anyone. When
-all are busy the turn goes without a link; also when a new one is needed shortly after a dial that reached nobody: then
-no turn waits for the same silence again, and no slot is given up for it.
+all are busy the turn goes without a link; also when a new one is needed and none may be opened (`proxy.gates`): then no
+slot is given up for it.
 
 One fresh slot per tenant in use is kept warm, so that after the first no turn waits for a handshake.
 """
@@ -30,8 +30,6 @@ State = Enum("State", ["DIALING", "IDLE", "BUSY"])
 
 NURSERY = 8
 """Idle slots per tenant that hold a conversation of one turn, beyond which the oldest is given away."""
-COOLDOWN = 5.0
-"""Seconds without new dials after one that reached nobody."""
 SPARE_IDLE = 300.0
 """Seconds without a turn after which a tenant's fresh slot is no longer kept warm."""
 RETIRED_CAUSES = frozenset({"retired", "connection_limit", "idle", "drain"})
@@ -90,7 +88,6 @@ class Pool:
     _slots: dict[int, Slot] = field(default_factory=dict)
     _ended: OrderedDict[int, str] = field(default_factory=OrderedDict)
     _next: int = 1
-    _dial_after: float = 0.0
 
     def __len__(self) -> int:
         return len(self._slots)
@@ -102,8 +99,8 @@ class Pool:
         """The slot of that id while it lives."""
         return self._slots.get(slot_id) if slot_id is not None else None
 
-    def acquire(self, tenant: bytes, want: int | None, now: float) -> Use | Dial | NoSlot:
-        """A slot for a turn of this tenant, rather the one it wants."""
+    def acquire(self, tenant: bytes, want: int | None, now: float, against_dial: str = "") -> Use | Dial | NoSlot:
+        """A slot for a turn of this tenant, rather the one it wants. `against_dial`: why none may be opened."""
         mine = [slot for slot in self._slots.values() if slot.tenant == tenant and self._usable(slot, now)]
         wanted = self.get(want)
         if wanted is not None and (wanted.tenant != tenant or wanted.state is not State.IDLE):
@@ -112,32 +109,27 @@ class Pool:
         nursery = [slot for slot in mine if slot.latest is not None and slot.latest.turns <= 1]
         if (slot := wanted or fresh) is not None:
             return self._take(slot, now)
-        may_dial = now >= self._dial_after
         if len(self._slots) < self.max_links and len(nursery) < NURSERY:
-            return Dial(self._open(tenant, now)) if may_dial else NoSlot("dial_failed")
+            return NoSlot(against_dial) if against_dial else Dial(self._open(tenant, now))
         stored = [slot for slot in mine if slot.latest is not None and slot.latest.stored]
         if (slot := _oldest(nursery) or _oldest(stored)) is not None:
             return self._take(slot, now)
         instead = _oldest(slot for slot in self._slots.values() if slot.state is State.IDLE)
         if instead is None:
             return NoSlot("links_exhausted")
-        if not may_dial:
-            return NoSlot("dial_failed")
+        if against_dial:
+            return NoSlot(against_dial)
         self.end(instead, "retired")
         return Dial(self._open(tenant, now), instead)
 
     def spare(self, tenant: bytes, now: float) -> Slot | None:
         """A new slot to open ahead of need, where the tenant has no fresh one and there is room for it."""
-        if now < self._dial_after or len(self._slots) >= self.max_links:
+        if len(self._slots) >= self.max_links:
             return None
         ready = any(
             slot.tenant == tenant and (slot.fresh or slot.state is State.DIALING) for slot in self._slots.values()
         )
         return None if ready else self._open(tenant, now)
-
-    def unreachable(self, now: float) -> None:
-        """A dial has reached nobody."""
-        self._dial_after = now + COOLDOWN
 
     def opened(self, slot: Slot, now: float, *, max_age: float, share: float = 1.0) -> None:
         """The slot's WebSocket is open; it is free.

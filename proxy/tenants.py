@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from typing import Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 MAX_TENANTS = 4096
 """Tenants of which one thing is remembered; anyone can be a new one with each request."""
@@ -30,6 +33,10 @@ class PerTenant(Generic[T]):
     def get(self, tenant: bytes) -> T | None:
         """What was learned of the tenant, if anything."""
         return self._values.get(tenant)
+
+    def values(self) -> Iterator[T]:
+        """All that was learned, of whomever."""
+        return iter(self._values.values())
 
     def put(self, tenant: bytes, value: T) -> None:
         """Remember this of the tenant, in place of what was known before."""

@@ -79,7 +79,7 @@ async def _planned(
         transport=settings.transport,
         one_shot=settings.one_shot,
         dialect=services.links.dialect,
-        has_websocket=services.links.has_websocket(tenant),
+        against_links=services.links.gates.against_links(tenant, monotonic()),
         continues=services.links.trust.allows(tenant, monotonic()),
     )
     early = before_matching(turn, rules)

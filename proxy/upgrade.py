@@ -5,20 +5,23 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Callable
+from time import monotonic
 from typing import TYPE_CHECKING, NamedTuple
 
 import aiohttp
 from aiohttp import WSMsgType, web
 from yarl import URL
 
+from proxy.gates import NO_WEBSOCKET_STATUSES, SWITCHING
 from proxy.headers import through
-from proxy.links import MAX_MESSAGE, NO_WEBSOCKET, Links, handshake_headers, websocket_url
+from proxy.links import MAX_MESSAGE, handshake_headers, websocket_url
 from wire.errors import CLIENT_ERROR, bare, invalid_request
 from wire.events import LANE, TERMINAL, peek
 from wire.split import Malformed
 
 if TYPE_CHECKING:
     from proxy.client import ClientSide
+    from proxy.services import Services
 
 _UPGRADE_REQUIRED = 426
 _CLOSE_INTERNAL = 1011
@@ -35,11 +38,9 @@ class _End(NamedTuple):
 async def carry(
     request: web.Request,
     client: ClientSide,
+    services: Services,
     *,
     session: aiohttp.ClientSession,
-    links: Links,
-    tenant: bytes,
-    upstream: str,
     leaving: asyncio.Event,
     ending: asyncio.Event,
 ) -> web.StreamResponse:
@@ -47,8 +48,9 @@ async def carry(
 
     Once `leaving` is set, what is carried is closed as going away when no turn runs on it; at `ending` in any case.
     """
-    query = request.rel_url.raw_query_string
-    if not links.has_websocket(tenant):
+    links, tenant = services.links, services.tenant(request)
+    query, began = request.rel_url.raw_query_string, monotonic()
+    if not links.gates.has_websocket(tenant, began):
         return await _no_websocket(client)
     if not web.WebSocketResponse().can_prepare(request):
         return await client.error(invalid_request("This is no WebSocket handshake."))
@@ -60,7 +62,7 @@ async def carry(
     offered = [part.strip() for part in request.headers.get("sec-websocket-protocol", "").split(",") if part.strip()]
     try:
         far = await session.ws_connect(
-            URL(websocket_url(upstream, query), encoded=True),
+            URL(websocket_url(services.settings.upstream, query), encoded=True),
             headers=headers,
             protocols=offered,
             autoping=False,
@@ -68,14 +70,15 @@ async def carry(
             max_msg_size=MAX_MESSAGE,
         )
     except aiohttp.WSServerHandshakeError as error:
-        links.refused(error.status, tenant)
-        if error.status in NO_WEBSOCKET or error.status < CLIENT_ERROR:  # a page, say: no WebSocket mode either
+        links.answered(tenant, error.status, began, error.headers)
+        if error.status in NO_WEBSOCKET_STATUSES or error.status < CLIENT_ERROR:  # the latter is a page, say
             return await _no_websocket(client)
         kept = {low: value for name, value in (error.headers or {}).items() if (low := name.lower()) == "retry-after"}
         message = f"The upstream refused the upgrade with status {error.status}."
         return await client.error(bare(error.status, message, kept))
     except (aiohttp.ClientError, OSError, TimeoutError):
         return await client.unreachable()
+    links.answered(tenant, SWITCHING, began)
     return await _carried(request, far, leaving, ending)
 
 

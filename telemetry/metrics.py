@@ -9,6 +9,8 @@ from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from telemetry.reasons import (
+    DIALS,
+    GATES,
     LINK_ENDS,
     NO_TRANSPORT,
     REASONS,
@@ -70,6 +72,7 @@ class Metrics:
         )
         self._retries = Counter("deltawire_retries", "Transparent retries by cause", ("cause",), registry=registry)
         self._link_ends = Counter("deltawire_link_ends", "Ended links by cause", ("cause",), registry=registry)
+        self._dials = Counter("deltawire_dials", "Links that were dialled, by outcome", ("outcome",), registry=registry)
         self._errors = Counter(
             "deltawire_errors", "Turns that the sidecar itself answered with an error", ("error",), registry=registry
         )
@@ -94,6 +97,7 @@ class Metrics:
         for counter, known in (
             (self._retries, RETRY_CAUSES),
             (self._link_ends, LINK_ENDS),
+            (self._dials, DIALS),
             (self._errors, SIDECAR_ERRORS),
             (self._state_errors, STATE_OPERATIONS),
         ):
@@ -132,6 +136,10 @@ class Metrics:
         """Count one link that ended."""
         self._link_ends.labels(bounded(cause, LINK_ENDS)).inc()
 
+    def dialled(self, outcome: str) -> None:
+        """Count one link that was dialled."""
+        self._dials.labels(bounded(outcome, DIALS)).inc()
+
     def state_error(self, operation: str) -> None:
         """Count one failed operation on the shared state."""
         self._state_errors.labels(bounded(operation, STATE_OPERATIONS)).inc()
@@ -149,6 +157,10 @@ class Metrics:
         """Ask `count` at each scrape for the number of links by state."""
         self._observed.links = count
 
+    def observe_gates(self, count: Callable[[], Mapping[str, int]]) -> None:
+        """Ask `count` at each scrape for the number of shut gates by reason."""
+        self._observed.gates = count
+
     def observe_heads(self, count: Callable[[], int]) -> None:
         """Ask `count` at each scrape for the number of known heads."""
         self._observed.heads = count
@@ -163,6 +175,7 @@ class _Observed(Collector):
 
     def __init__(self) -> None:
         self.links: Callable[[], Mapping[str, int]] = dict
+        self.gates: Callable[[], Mapping[str, int]] = dict
         self.heads: Callable[[], int] | None = None
 
     def collect(self) -> Iterator[Metric]:
@@ -170,6 +183,12 @@ class _Observed(Collector):
         for state, number in self.links().items():
             links.add_metric((state,), number)
         yield links
+        gates = GaugeMetricFamily(
+            "deltawire_gates_shut", "Gates between turns and links that are shut, by reason", labels=("reason",)
+        )
+        for reason, number in (dict.fromkeys(GATES, 0) | dict(self.gates())).items():
+            gates.add_metric((reason,), number)
+        yield gates
         heads = GaugeMetricFamily("deltawire_heads", "Known conversation states")
         if self.heads is not None:
             heads.add_metric((), self.heads())

@@ -38,11 +38,12 @@ REASONS: Final[Mapping[str, str]] = MappingProxyType(
         "client_state": "The client itself refers to state at the upstream (previous response, conversation, ...).",
         "too_large": "The frame would be larger than the upstream takes on a link.",
         "no_websocket": "The upstream offers no WebSocket mode.",
-        "breaker_open": "Links to this upstream failed repeatedly and are left alone for a while.",
+        "breaker_open": "Links died under several turns in a row, so that none is used for a while.",
         "disabled": "The configured transport excludes what would have been used.",
         "one_shot": "A first turn without tools went by HTTP because no warm link was free.",
         "links_exhausted": "As many links as allowed are open, all of them busy.",
-        "dial_failed": "A new link could not be opened.",
+        "dial_failed": "A new link could not be opened, or none was tried so soon after one that could not.",
+        "dials_limited": "As many new links are being opened as the upstream is burdened with at once.",
         "context_mismatch": "The upstream holds another context than the client sent.",
         "unreadable": "The body could not be taken apart with certainty and went on as it was.",
         "empty_delta": "The input adds nothing to the known history.",
@@ -58,6 +59,21 @@ RETRY_CAUSES: Final[Mapping[str, str]] = MappingProxyType(
         "not_written": "The link died before any byte of the turn was written to it.",
     }
 )
+
+DIALS: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "opened": "The link is open.",
+        "refused": "The upstream answered the handshake with another status than 101.",
+        "unanswered": "The handshake was not answered in time, or the connection ended.",
+        "unreachable": "No connection could be made.",
+        "given_up": "The turn that needed the link was gone before it was open.",
+    }
+)
+
+GATES: Final[Mapping[str, str]] = MappingProxyType(
+    {code: REASONS[code] for code in ("no_websocket", "dial_failed", "breaker_open")}
+)
+"""Reasons that hold for a while: as long as a gate before the links is shut."""
 
 LINK_ENDS: Final[Mapping[str, str]] = MappingProxyType(
     {

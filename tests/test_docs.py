@@ -24,6 +24,7 @@ def test_every_code_stands_on_the_page_of_codes_with_its_meaning() -> None:
         reasons.REASONS,
         reasons.SIDECAR_ERRORS,
         reasons.RETRY_CAUSES,
+        reasons.DIALS,
         reasons.LINK_ENDS,
         reasons.STATE_OPERATIONS,
     ):
@@ -37,6 +38,7 @@ def test_no_code_stands_on_the_page_that_the_product_does_not_know() -> None:
         | reasons.REASONS.keys()
         | reasons.SIDECAR_ERRORS.keys()
         | reasons.RETRY_CAUSES.keys()
+        | reasons.DIALS.keys()
         | reasons.LINK_ENDS.keys()
         | reasons.STATE_OPERATIONS.keys()
     )

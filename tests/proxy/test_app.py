@@ -161,7 +161,7 @@ async def test_control_headers_from_outside_choose_nothing_and_go_nowhere() -> N
         got = await talk.say("a", x_deltawire_transport="http", x_deltawire_error="x", x_deltawire_features="envelope")
         assert got.way == ("full", "first_turn")
         assert got.own_error is None
-        rig.refuse_links()
+        await rig.refuse_links()
         await talk.say("b", x_deltawire_transport="delta")
         for headers in (*rig.up.upgrade_attempts, rig.up.turns[1].headers):
             assert not any(name.startswith("x-deltawire") for name in headers)

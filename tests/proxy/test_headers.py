@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from multidict import CIMultiDict
 
-from proxy.headers import CREDENTIALS, HOP_BY_HOP, IDENTITY, for_handshake, of_error, tenant_parts, through
+from proxy.headers import CREDENTIALS, HOP_BY_HOP, IDENTITY, for_handshake, of_error, retry_after, tenant_parts, through
 from state.digest import Keyed
 
 URL = "https://api.openai.com/v1"
@@ -151,3 +151,35 @@ def test_whatever_an_error_brings_fits_on_header_lines(headers: dict[str, str]) 
     for name, value in of_error(headers).items():
         line = f"{name}: {value}".encode("ascii")
         assert not set(line) & set(b"\r\n\x00")
+
+
+# What an answer asks for
+
+_DATE = "Wed, 21 Oct 2015 07:28:00 GMT"
+
+
+@pytest.mark.parametrize(
+    ("headers", "seconds"),
+    [
+        ({}, 0),
+        ({"retry-after": " 5 "}, 5),
+        ({"Retry-After": "120"}, 120),
+        ({"retry-after": "9" * 5000}, 999_999_999),
+        ({"retry-after": "Wed, 21 Oct 2015 07:29:30 GMT", "date": _DATE}, 90),
+        ({"retry-after": "Wed, 21 Oct 2015 07:27:00 GMT", "date": _DATE}, 0),
+        ({"retry-after": "Wed, 21 Oct 2015 07:29:30 GMT"}, 0),
+        ({"retry-after": "-5"}, 0),
+        ({"retry-after": "٣"}, 0),
+        ({"retry-after": "Wed, 21 Oct 99999 07:29:30 GMT", "date": _DATE}, 0),
+        ({"retry-after": "soon", "date": "now"}, 0),
+    ],
+)
+def test_how_long_an_answer_asks_to_wait_is_told_in_seconds_or_as_a_date(
+    headers: dict[str, str], seconds: float
+) -> None:
+    assert retry_after(CIMultiDict(headers)) == seconds
+
+
+@given(st.text(max_size=30), st.text(max_size=30))
+def test_any_text_is_some_time_to_wait(value: str, date: str) -> None:
+    assert retry_after({"retry-after": value, "date": date}) >= 0

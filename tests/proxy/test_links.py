@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-from time import monotonic
 from typing import Any
-from unittest.mock import patch
 
 import pytest
 from yarl import URL
 
 from proxy import dialect
-from proxy.links import AGE_JITTER, NO_WEBSOCKET_FOR, NoLinkError, websocket_url
-from proxy.pool import COOLDOWN, State
+from proxy.gates import BREAKER, NO_WEBSOCKET, REFUSED, UNREACHABLE
+from proxy.links import AGE_JITTER, NoLinkError, websocket_url
+from proxy.pool import State
 from proxy.tasks import Tasks
 from tests.support.responses import user
-from tests.support.rig import Rig, Talk, rigged, until
+from tests.support.rig import Rig, Talk, later, rigged, until
 from upstream.scripted import Accept, Play, message
 from upstream.scripted.faults import CloseAfter, Hold, RefuseUpgrade, Stray
 from wire.extensions import FEATURES_HEADER
@@ -120,7 +119,7 @@ async def test_an_upstream_without_websockets_is_asked_once_and_then_left_alone_
         assert len(rig.up.upgrade_attempts) == 1
         assert [turn.transport for turn in rig.up.turns] == ["http", "http"]
         rig.up.upgrades = Accept()
-        with patch("proxy.links.monotonic", lambda: monotonic() + NO_WEBSOCKET_FOR):
+        with later(NO_WEBSOCKET.first):
             assert (await talk.say("c")).way[0] == "full"
 
 
@@ -144,14 +143,100 @@ async def test_a_redirected_handshake_is_not_followed_with_anybodys_credentials(
 
 
 @pytest.mark.parametrize("status", [401, 403, 429, 500, 503])
-async def test_a_refusal_of_this_moment_or_this_caller_is_not_remembered(status: int) -> None:
-    async with rigged(upstream={"upgrades": RefuseUpgrade(status)}) as rig:
+async def test_a_refusal_of_this_moment_or_this_caller_keeps_the_tenant_from_dialling_for_a_while(status: int) -> None:
+    async with rigged(upstream={"upgrades": [RefuseUpgrade(status), Accept()]}) as rig:
         talk = Talk(rig)
-        got = await talk.say("a")
-        assert got.status == 200
-        assert got.way[0] == "http"
-        rig.up.upgrades = Accept()
-        assert (await talk.say("b")).way[0] == "full"
+        for text in ("a", "b"):
+            got = await talk.say(text)
+            assert (got.status, got.way[0]) == (200, "http")
+        assert len(rig.up.upgrade_attempts) == 1
+        assert (await Talk(rig, key="sk-two").say("a")).way == FIRST
+        value = await rig.metrics()
+        assert value("deltawire_dials_total", outcome="refused") == 1
+        assert value("deltawire_gates_shut", reason="dial_failed") == 1
+        assert value("deltawire_gates_shut") == 1
+        with later(REFUSED.first):
+            assert (await talk.say("c")).way[0] == "full"
+        assert (await rig.metrics())("deltawire_gates_shut") == 0
+
+
+async def test_an_upstream_that_says_when_to_dial_again_is_obeyed() -> None:
+    refusal = RefuseUpgrade(429, headers={"retry-after": "120"})
+    async with rigged(upstream={"upgrades": [refusal, Accept()]}) as rig:
+        talk = Talk(rig)
+        await talk.say("a")
+        with later(119.0):
+            await talk.say("b")
+        assert len(rig.up.upgrade_attempts) == 1
+        with later(133.0):
+            assert (await talk.say("c")).way[0] == "full"
+
+
+async def test_links_that_die_under_turns_one_after_another_are_left_alone_until_a_probe_ends_well() -> None:
+    def script(turn: Any) -> Play:
+        faults = [CloseAfter(1)] if turn.transport == "ws" and turn.number <= BREAKER.after else ()
+        return Play(items=[message("m")], faults=faults)
+
+    async with rigged(script) as rig:
+        talk = Talk(rig)
+        for _ in range(BREAKER.after):
+            assert (await talk.say("a")).own_error == "link_lost"
+        assert (await talk.say("b")).way == ("http", "breaker_open")
+        assert (await Talk(rig, key="sk-two").say("a")).way == FIRST
+        value = await rig.metrics()
+        assert value("deltawire_gates_shut", reason="breaker_open") == 1
+        assert value("deltawire_turns_total", reason="breaker_open") == 1
+        with later(BREAKER.first):
+            assert (await talk.say("c")).way[0] == "full"
+        assert (await talk.say("d")).way == DELTA
+
+
+async def test_one_cut_of_many_turns_is_one_failure_and_afterwards_only_turns_open_links() -> None:
+    gate = asyncio.Event()
+
+    def script(turn: Any) -> Play:
+        return Play(items=[message("m")], faults=[Hold(gate, 1)] if b"hold" in turn.raw else ())
+
+    async with rigged(script) as rig:
+        rig.checked = False
+        talks = [Talk(rig) for _ in range(8)]
+        running = [asyncio.ensure_future(talk.say("hold")) for talk in talks]
+        await rig.up.until(lambda: sum(turn.events_sent for turn in rig.up.turns) == len(talks))
+        await rig.spare()
+        for connection in rig.up.connections:
+            connection.reset()
+        assert {got.own_error for got in await asyncio.gather(*running)} == {"link_lost"}
+        await until(lambda: not len(rig.links.pool))
+        assert await _dialled(rig) == len(talks) + 1
+        gate.set()
+        assert (await talks[0].say("again")).way[0] == "full"
+
+
+async def test_turns_that_need_more_links_at_once_than_may_be_opened_go_by_http(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("proxy.gates.MAX_DIALLING", 2)
+    answering = asyncio.Event()
+
+    async def slow(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        head = await reader.readuntil(b"\r\n\r\n")
+        if head.startswith(b"GET"):
+            await answering.wait()
+        writer.write(b"HTTP/1.1 503 Busy\r\ncontent-length: 2\r\nconnection: close\r\n\r\n{}")
+        await writer.drain()
+        writer.close()
+
+    async with await asyncio.start_server(slow, "127.0.0.1", 0) as server:
+        port = server.sockets[0].getsockname()[1]
+        async with rigged(url=f"http://127.0.0.1:{port}/v1") as rig:
+            rig.checked = False
+            waiting = [asyncio.ensure_future(Talk(rig, key=f"sk-{number}").say("a")) for number in range(2)]
+            await until(lambda: rig.states == ["DIALING"] * 2)
+            got = await Talk(rig).say("a")
+            assert (got.way[0], rig.running.sidecar.recent.newest()[0]["transport"]) == ("http", "http")
+            assert rig.states == ["DIALING"] * 2
+            answering.set()
+            await asyncio.gather(*waiting)
 
 
 async def test_a_state_whose_upstream_takes_no_more_links_goes_by_http_and_says_why() -> None:
@@ -180,7 +265,7 @@ async def test_an_upstream_that_does_not_finish_the_handshake_costs_the_dial_tim
             assert rig.states == []
 
 
-async def test_after_a_dial_that_reached_nobody_no_turn_waits_for_the_next_one() -> None:
+async def test_after_a_dial_without_an_answer_no_turn_of_the_tenant_waits_for_the_next_one() -> None:
     dialled = 0
 
     async def never(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -189,16 +274,54 @@ async def test_after_a_dial_that_reached_nobody_no_turn_waits_for_the_next_one()
         await reader.read()
         writer.close()
 
+    async def refused(rig: Rig, tenant: bytes) -> int:
+        with pytest.raises(NoLinkError, match="dial_failed"):
+            await rig.links.acquire(tenant, None, {})
+        return dialled
+
     async with await asyncio.start_server(never, "127.0.0.1", 0) as server:
         port = server.sockets[0].getsockname()[1]
         async with rigged(url=f"http://127.0.0.1:{port}/v1", dial_timeout=0.05) as rig:
-            for _ in range(3):
+            assert [await refused(rig, b"t") for _ in range(3)] == [1, 1, 1]
+            assert await refused(rig, b"u") == 2, "a handshake may be one tenant's trouble"
+            with later(REFUSED.first):
+                assert await refused(rig, b"t") == 3
+            assert (await rig.metrics())("deltawire_dials_total", outcome="unanswered") == 3
+            assert rig.states == []
+
+
+async def test_after_a_dial_that_could_not_connect_only_one_turn_of_anybody_tries_again() -> None:
+    async with rigged(url="http://127.0.0.1:1/v1") as rig:
+
+        async def unconnected() -> float:
+            for tenant in (b"t", b"u", b"t"):
                 with pytest.raises(NoLinkError, match="dial_failed"):
-                    await rig.links.acquire(b"t", None, {})
-            assert (dialled, rig.states) == (1, [])
-            with patch("proxy.links.monotonic", lambda: monotonic() + COOLDOWN), pytest.raises(NoLinkError):
-                await rig.links.acquire(b"t", None, {})
-            assert dialled == 2
+                    await rig.links.acquire(tenant, None, {})
+            return (await rig.metrics())("deltawire_dials_total", outcome="unreachable")
+
+        assert await unconnected() == 1
+        with later(UNREACHABLE.first):
+            assert await unconnected() == 2
+        assert (await rig.metrics())("deltawire_gates_shut") == 1
+
+
+async def test_a_turn_that_leaves_while_its_link_is_opened_leaves_no_place_taken() -> None:
+    dialling = asyncio.Event()
+
+    async def never(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        dialling.set()
+        await reader.read()
+        writer.close()
+
+    async with await asyncio.start_server(never, "127.0.0.1", 0) as server:
+        port = server.sockets[0].getsockname()[1]
+        async with rigged(url=f"http://127.0.0.1:{port}/v1") as rig:
+            turn = asyncio.ensure_future(rig.links.acquire(b"t", None, {}))
+            await dialling.wait()
+            turn.cancel()
+            await asyncio.gather(turn, return_exceptions=True)
+            assert (rig.states, rig.links.gates._dialling) == ([], 0)
+            assert (await rig.metrics())("deltawire_dials_total", outcome="given_up") == 1
 
 
 async def test_links_that_were_opened_together_do_not_retire_together() -> None:

@@ -383,7 +383,7 @@ async def test_an_http_fallback_carries_the_clients_body_and_none_of_our_ids() -
     async with rigged() as rig:
         talk = Talk(rig)
         await talk.say("a")
-        rig.refuse_links()
+        await rig.refuse_links()
         assert (await talk.say("b")).way == ("http", "no_websocket")
         assert rig.up.turns[1].raw == rig.bodies[2]
         assert "previous_response_id" not in json.loads(rig.up.turns[1].raw)

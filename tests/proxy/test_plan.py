@@ -75,7 +75,7 @@ def planned(
         (b'{"input":[],"type":"x"}', RULES, "unreadable"),
         (b'{"input":[],"previous_response_id":"r"}', RULES, "client_state"),
         (b'{"input":[],"background":true}', RULES, "client_state"),
-        (b'{"input":[]}', replace(RULES, has_websocket=False), "no_websocket"),
+        (b'{"input":[]}', replace(RULES, against_links="no_websocket"), "no_websocket"),
     ],
 )
 def test_some_turns_go_by_http_whatever_is_known(body: bytes, rules: Rules, reason: str | None) -> None:

@@ -7,7 +7,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from proxy.pool import COOLDOWN, NURSERY, RETIRED_CAUSES, SPARE_IDLE, Dial, NoSlot, Pool, Slot, State, Use
+from proxy.pool import NURSERY, RETIRED_CAUSES, SPARE_IDLE, Dial, NoSlot, Pool, Slot, State, Use
 from state.digest import EMPTY
 from state.envelope import Envelope
 from state.heads import AnswerItem, Head
@@ -147,19 +147,15 @@ def test_a_slot_too_old_is_not_given_to_a_turn_that_does_not_belong_there() -> N
     assert isinstance(pool.acquire(ONE, None, AGE), Dial)
 
 
-def test_after_a_dial_that_reached_nobody_no_slot_is_opened_for_a_while_and_none_given_up_for_one() -> None:
+def test_while_no_link_may_be_opened_no_slot_is_made_and_none_given_up_for_one() -> None:
     pool = Pool(2, AGE)
     theirs = holding(pool, tenant=TWO)
-    pool.unreachable(1.0)
-    for now in (1.0, COOLDOWN + 0.5):
-        assert pool.acquire(ONE, None, now) == NoSlot("dial_failed"), "there is room"
-        assert pool.spare(ONE, now) is None
-    long = opened(pool, COOLDOWN + 1.0)
-    pool.unreachable(COOLDOWN + 1.0)
-    assert pool.acquire(ONE, None, COOLDOWN + 2.0) == NoSlot("dial_failed"), "there is none"
+    assert pool.acquire(ONE, None, 1.0, "dial_failed") == NoSlot("dial_failed"), "there is room"
+    long = opened(pool, 2.0)
+    assert pool.acquire(ONE, None, 3.0, "dials_limited") == NoSlot("dials_limited"), "there is none"
     assert list(pool) == [theirs, long]
-    assert pool.acquire(TWO, theirs.id, COOLDOWN + 2.0) == Use(theirs)
-    assert pool.acquire(ONE, None, COOLDOWN + 2.0) == NoSlot("links_exhausted")
+    assert pool.acquire(TWO, theirs.id, 3.0, "dial_failed") == Use(theirs)
+    assert pool.acquire(ONE, None, 3.0, "dial_failed") == NoSlot("links_exhausted")
 
 
 # The spare
@@ -286,7 +282,7 @@ class AnyHistory(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.now = self.reached_again = 0.0
+        self.now = 0.0
         self.busy: list[Slot] = []
         self.dialing: list[tuple[Slot, bool]] = []
 
@@ -294,21 +290,25 @@ class AnyHistory(RuleBasedStateMachine):
     def build(self, bound: int) -> None:
         self.pool = Pool(bound, AGE)
 
-    @rule(seconds=st.sampled_from([0.0, 1.0, COOLDOWN, SPARE_IDLE, AGE / 2]))
+    @rule(seconds=st.sampled_from([0.0, 1.0, 5.0, SPARE_IDLE, AGE / 2]))
     def time_passes(self, seconds: float) -> None:
         self.now += seconds
 
-    @rule(tenant=st.sampled_from([ONE, TWO]), want=st.none() | st.integers(0, 12))
-    def turn_begins(self, tenant: bytes, want: int | None) -> None:
+    @rule(
+        tenant=st.sampled_from([ONE, TWO]),
+        want=st.none() | st.integers(0, 12),
+        against=st.sampled_from(["", "dial_failed"]),
+    )
+    def turn_begins(self, tenant: bytes, want: int | None, against: str) -> None:
         before = {slot.id: (slot.state, slot.latest, slot.last_used) for slot in self.pool}
         usable = [s for s in self.pool if s.tenant == tenant and s.state is State.IDLE and s.retire_at > self.now]
         idle = [slot for slot in self.pool if slot.state is State.IDLE]
         wanted = next((slot for slot in idle if slot.id == want and slot.tenant == tenant), None)
         room = len(self.pool) < self.pool.max_links
-        found = self.pool.acquire(tenant, want, self.now)
+        found = self.pool.acquire(tenant, want, self.now, against)
         young = [slot for slot in usable if slot.latest is not None and slot.latest.turns <= 1]
         if found == NoSlot("dial_failed"):
-            assert self.now < self.reached_again
+            assert against
             assert room or idle
             assert wanted is None
             assert len(list(self.pool)) == len(before), "no slot is given up for nothing"
@@ -316,7 +316,7 @@ class AnyHistory(RuleBasedStateMachine):
             assert not idle
             assert not room
         elif isinstance(found, Dial):
-            assert self.now >= self.reached_again
+            assert not against
             assert wanted is None
             assert not any(before[slot.id][1] is None for slot in usable), "a fresh one was there"
             assert found.slot.id not in before
@@ -352,9 +352,6 @@ class AnyHistory(RuleBasedStateMachine):
                 self.busy.append(slot)
         else:
             assert self.pool.end(slot, "aborted")
-            if data.draw(st.booleans()):
-                self.pool.unreachable(self.now)
-                self.reached_again = self.now + COOLDOWN
 
     @precondition(lambda self: self.busy)
     @rule(data=st.data(), stored=st.booleans(), turns=st.integers(1, 2), continued=st.booleans())

@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import json
 import ssl
-from contextlib import asynccontextmanager
+from contextlib import ExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from functools import cache
+from time import monotonic
 from typing import TYPE_CHECKING, Any
 from unittest.mock import patch
 
@@ -96,6 +97,16 @@ async def until(holds: Callable[[], bool]) -> None:
         await asyncio.sleep(0)
 
 
+@contextmanager
+def later(seconds: float) -> Iterator[None]:
+    """Let the sidecar do what comes as if it came later."""
+    places = ("proxy.links", "proxy.turn", "proxy.upgrade")
+    with ExitStack() as stack:
+        for place in places:
+            stack.enter_context(patch(f"{place}.monotonic", lambda: monotonic() + seconds))
+        yield
+
+
 @dataclass
 class Rig:
     """One sidecar, its upstream and a client. `bodies` are those sent so far, by the number they carry."""
@@ -119,10 +130,11 @@ class Rig:
         """The sidecar's links."""
         return self.running.sidecar.services.links
 
-    def refuse_links(self) -> None:
+    async def refuse_links(self) -> None:
         """Let the sidecar have learned of each known tenant that the upstream takes none of its links."""
+        await self.quiet()  # a link that is being opened would prove the contrary
         for tenant in {head.tenant for head in self.heads}:
-            self.links.refused(404, tenant)
+            self.links.answered(tenant, 404, monotonic())
 
     @property
     def heads(self) -> list[Head]:

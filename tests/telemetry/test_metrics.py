@@ -3,7 +3,7 @@ from prometheus_client import REGISTRY, Metric
 from prometheus_client.parser import text_string_to_metric_families
 
 from telemetry.metrics import Metrics
-from telemetry.reasons import LINK_ENDS, REASONS, RETRY_CAUSES, SIDECAR_ERRORS, STATE_OPERATIONS
+from telemetry.reasons import DIALS, GATES, LINK_ENDS, REASONS, RETRY_CAUSES, SIDECAR_ERRORS, STATE_OPERATIONS
 from telemetry.turn import TurnRecord
 
 PUBLISHED = {
@@ -16,6 +16,8 @@ PUBLISHED = {
     "deltawire_heads": ("gauge", set()),
     "deltawire_retries_total": ("counter", {"cause"}),
     "deltawire_link_ends_total": ("counter", {"cause"}),
+    "deltawire_dials_total": ("counter", {"outcome"}),
+    "deltawire_gates_shut": ("gauge", {"reason"}),
     "deltawire_loop_lag_seconds": ("gauge", set()),
     "deltawire_errors_total": ("counter", {"error"}),
     "deltawire_state_errors_total": ("counter", {"operation"}),
@@ -148,9 +150,10 @@ def test_causes_and_errors_outside_the_lists_become_other() -> None:
     metrics = Metrics()
     metrics.retried("sk-secret")
     metrics.link_ended("sk-secret")
+    metrics.dialled("sk-secret")
     metrics.state_error("sk-secret")
     metrics.turn(turn(error="sk-secret", status=502))
-    for name in ("retries", "link_ends", "state_errors", "errors"):
+    for name in ("retries", "link_ends", "dials", "state_errors", "errors"):
         assert samples(metrics, f"deltawire_{name}_total")["other",] == 1.0
     assert b"sk-secret" not in metrics.render()[0]
 
@@ -160,6 +163,7 @@ def test_every_known_cause_is_on_the_page_before_it_first_happens() -> None:
     for name, known in (
         ("retries", RETRY_CAUSES),
         ("link_ends", LINK_ENDS),
+        ("dials", DIALS),
         ("errors", SIDECAR_ERRORS),
         ("state_errors", STATE_OPERATIONS),
     ):
@@ -169,9 +173,11 @@ def test_every_known_cause_is_on_the_page_before_it_first_happens() -> None:
 def test_known_causes_and_errors_are_counted_under_their_names() -> None:
     metrics = Metrics()
     metrics.link_ended("idle")
+    metrics.dialled("opened")
     metrics.state_error("read")
     metrics.turn(turn(error="link_lost", status=502, client_gone=True))
     assert samples(metrics, "deltawire_link_ends_total")["idle",] == 1.0
+    assert samples(metrics, "deltawire_dials_total")["opened",] == 1.0
     assert samples(metrics, "deltawire_state_errors_total")["read",] == 1.0
     assert samples(metrics, "deltawire_errors_total")["link_lost",] == 1.0
     assert samples(metrics, "deltawire_clients_gone_total") == {(): 1.0}
@@ -188,6 +194,17 @@ def test_links_and_heads_are_asked_for_at_each_scrape() -> None:
     heads[0] = 8
     assert samples(metrics, "deltawire_links")["busy",] == 3.0
     assert samples(metrics, "deltawire_heads") == {(): 8.0}
+
+
+def test_every_kind_of_gate_is_on_the_page_and_asked_for_at_each_scrape() -> None:
+    metrics, shut = Metrics(), {"breaker_open": 1}
+    assert samples(metrics, "deltawire_gates_shut") == {(code,): 0.0 for code in GATES}
+    metrics.observe_gates(lambda: shut)
+    for number in (1, 2):
+        shut["breaker_open"] = number
+        assert samples(metrics, "deltawire_gates_shut") == {(code,): 0.0 for code in GATES} | {
+            ("breaker_open",): number
+        }
 
 
 def test_lag_and_mode_show_their_last_value_alone() -> None:

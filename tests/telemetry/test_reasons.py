@@ -9,13 +9,15 @@ LISTS = {
     "TRANSPORTS": reasons.TRANSPORTS,
     "REASONS": reasons.REASONS,
     "RETRY_CAUSES": reasons.RETRY_CAUSES,
+    "DIALS": reasons.DIALS,
+    "GATES": reasons.GATES,
     "LINK_ENDS": reasons.LINK_ENDS,
     "SIDECAR_ERRORS": reasons.SIDECAR_ERRORS,
     "STATE_OPERATIONS": reasons.STATE_OPERATIONS,
 }
 PUBLISHED = """first_turn unknown_head envelope_changed history_diverged reasoning_dropped output_reordered head_busy link_lost
     link_retired upstream_forgot client_state too_large no_websocket breaker_open disabled one_shot links_exhausted
-    dial_failed context_mismatch"""
+    dial_failed dials_limited context_mismatch"""
 
 
 @pytest.mark.parametrize("name", LISTS)

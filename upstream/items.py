@@ -51,7 +51,15 @@ class _Head(msgspec.Struct, gc=False):
     input: msgspec.Raw = msgspec.Raw(b"")
 
 
+class _Part(msgspec.Struct, gc=False):
+    """A part of a content or an output."""
+
+    type: str | None = None
+
+
 _HEAD = msgspec.json.Decoder(_Head)
+_PART = msgspec.json.Decoder(_Part)
+_PARTS = msgspec.json.Decoder(list[_Part])
 _ANY = msgspec.json.Decoder()
 
 
@@ -127,7 +135,25 @@ def _read(raw: bytes, path: str, sealer: Sealer) -> Item:
         hidden = sealer.open(head.encrypted_content, param=f"{path}.encrypted_content", purpose=_SEALED[kind])
     if kind == "message" and bytes(head.content)[:1] not in (b'"', b"["):
         raise invalid_type(f"{path}.content", "one of a string or array of objects", bytes(head.content))
+    for name, parts in (("content", head.content), ("output", head.output)):
+        _check_parts(bytes(parts), f"{path}.{name}")
     return Item(raw, kind, id=head.id, role=head.role, call_id=head.call_id, name=head.name, hidden=hidden)
+
+
+def _check_parts(raw: bytes, path: str) -> None:
+    """Whatever is an array is one of parts, which later stages tell apart by their type."""
+    if raw[:1] != b"[":
+        return
+    try:
+        _PARTS.decode(raw)
+    except msgspec.DecodeError:
+        for index, part in enumerate(elements(raw)):
+            if part[:1] != b"{":
+                raise invalid_type(f"{path}[{index}]", "an object", part) from None
+            try:
+                _PART.decode(part)
+            except msgspec.DecodeError as error:
+                raise reworded(error, f"{path}[{index}]") from None
 
 
 def _is_absent(value: str | msgspec.Raw | None) -> bool:

@@ -56,6 +56,9 @@ def test_an_unknown_type_is_taken_as_it_is() -> None:
         ([{"type": "function_call", "call_id": "c", "name": "n", "arguments": {}}], "input[0].arguments"),
         ([{"type": "item_reference"}], "input[0].id"),
         ([{"type": 1}], "input[0].type"),
+        ([{"role": "user", "content": [{"type": "input_text", "text": "x"}, 3]}], "input[0].content[1]"),
+        ([{"role": "user", "content": [{"type": {}}]}], "input[0].content[0].type"),
+        ([{"type": "function_call_output", "call_id": "c", "output": [{"type": []}]}], "input[0].output[0].type"),
     ],
 )
 def test_what_is_wrong_is_named_by_its_path(value: Any, param: str) -> None:

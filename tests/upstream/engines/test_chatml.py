@@ -91,7 +91,6 @@ def test_a_forced_call_is_refused(choice: str | dict[str, str]) -> None:
     "item",
     [
         {"role": "user", "content": [{"type": "input_image", "image_url": "data:image/png;base64,AA=="}]},
-        {"role": "user", "content": [3]},
         {"type": "web_search_call", "id": "ws_1"},
     ],
 )

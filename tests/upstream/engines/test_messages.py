@@ -127,7 +127,6 @@ def test_tools_that_come_as_an_item_are_no_message() -> None:
         {"type": "web_search_call", "id": "ws_1", "status": "completed"},
         {"role": "user", "content": [{"type": "input_video"}]},
         {"role": "user", "content": [{"type": "input_image", "file_id": "file-1"}]},
-        {"role": "user", "content": [3]},
         {"type": "function_call_output", "call_id": "none", "output": "x"},
     ],
 )

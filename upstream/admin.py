@@ -9,6 +9,7 @@ from aiohttp import web
 
 from telemetry import health, lag
 from upstream.budget import CONNECTION, KEY, LANE, PROCESS
+from upstream.listener import Runner
 from upstream.tasks import spawn
 
 if TYPE_CHECKING:
@@ -48,7 +49,7 @@ async def start(host: str, port: int, metrics: ServerMetrics, draining: Callable
 
     app = web.Application()
     app.add_routes(health.routes(lambda: health.trouble(draining=draining(), lag=last), metrics.render))
-    runner = web.AppRunner(app, access_log=None, shutdown_timeout=_FORCE)
+    runner = Runner(app, access_log=None, shutdown_timeout=_FORCE)
     await runner.setup()
     try:
         await web.TCPSite(runner, host, port).start()

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.support.raw import NOT_HTTP, answered
+from tests.upstream.helpers import serving
 
 if TYPE_CHECKING:
     from upstream.app import Running
@@ -23,6 +24,13 @@ async def test_what_is_not_http_is_answered_in_the_apis_shape_and_quoted_nowhere
     said = f"{headers}{told}{caplog.text}{capfd.readouterr()}"
     assert "secret-9d2" not in said
     assert "Traceback" not in said
+
+
+async def test_the_admin_side_answers_so_too() -> None:
+    async with serving(admin_host="127.0.0.1") as server:
+        status, _, told = await answered(server.admin_url, NOT_HTTP["no request line"])
+
+    assert (status, told["error"]["type"]) == (400, "invalid_request_error")
 
 
 async def test_the_server_goes_on_serving_others(server: Running) -> None:

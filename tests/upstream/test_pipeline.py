@@ -1,6 +1,3 @@
-import re
-from pathlib import Path
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -61,20 +58,3 @@ def test_another_model_or_offer_changes_nothing_else() -> None:
     assert under.items is context.items
     assert under.under(Resolved("m")) is under
     assert context == Context(context.items, context.known, context.resolved, context.rendered, context.size)
-
-
-def test_what_decides_knows_neither_sockets_nor_loops() -> None:
-    folder = Path(__file__).parents[2] / "upstream"
-    doing = re.compile(r"^(?:import|from) (?:asyncio|aiohttp)\b", re.MULTILINE)
-    found = {file.name for file in folder.glob("*.py") if doing.search(file.read_text())}
-
-    assert found == {
-        "app.py",
-        "http_api.py",
-        "http_io.py",
-        "http_stored.py",
-        "jobs.py",
-        "sim.py",
-        "tasks.py",
-        "ws_api.py",
-    }

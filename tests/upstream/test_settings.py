@@ -16,10 +16,10 @@ def test_every_setting_has_a_default_of_a_plain_type() -> None:
     assert {type(value) for value in defaults} <= {str, int, float, tuple}
 
 
-def test_the_defaults_offer_the_envelope_and_an_hour_of_connection() -> None:
+def test_the_defaults_offer_both_extensions_and_an_hour_of_connection() -> None:
     settings = UpstreamSettings()
 
-    assert settings.features == ("envelope",)
+    assert settings.features == ("envelope", "append")
     assert settings.connection_max_age == 3600.0
     assert settings.max_body == 128 * 1024 * 1024
 

@@ -10,21 +10,26 @@ import asyncio
 import json
 import os
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+from bench.arguments import BadWordError, Parser, told
+from bench.child import StartFailed
 from bench.recorded import Recorded
 from bench.report import Report, markdown
 from bench.run import Run
-from bench.sidecar import SidecarFactory, SidecarFailed, spawned
+from bench.sidecar import SidecarFactory, spawned
 from bench.trace import HttpRequest, TraceError, WsMessage, files, read
 from upstream.scripted import ScriptedUpstream
+from wire.extensions import ENVELOPE
 
 if TYPE_CHECKING:
+    import argparse
     from collections.abc import Sequence
-    from pathlib import Path
 
 
-_EXPECTED = (OSError, TraceError, SidecarFailed)
+_ABOUT = "Plays recorded traffic through a real sidecar; exit code 1 on any fault."
+_EXPECTED = (OSError, TraceError, StartFailed)
 
 
 async def replay(path: Path, sidecar: SidecarFactory | None = None, *, envelope: bool = False) -> Report:
@@ -32,7 +37,7 @@ async def replay(path: Path, sidecar: SidecarFactory | None = None, *, envelope:
 
     With `envelope` the upstream offers to take digests for what it has seen of a turn's envelope.
 
-    Raises `TraceError` for a file that is no recording, `SidecarFailed` when the sidecar does not come up.
+    Raises `TraceError` for a file that is no recording, `StartFailed` when the sidecar does not come up.
     """
     trace = read(path)
     if not any(isinstance(line, HttpRequest | WsMessage) for line in trace.lines):
@@ -72,6 +77,23 @@ def _first(failed: BaseException) -> BaseException:
     while isinstance(failed, BaseExceptionGroup):
         failed = failed.exceptions[0]
     return failed
+
+
+def run(words: Sequence[str]) -> int:
+    """The command: `main` by its command line."""
+    parser = Parser(prog="deltawire replay", allow_abbrev=False, description=_ABOUT)
+    parser.add_argument("traces", metavar="TRACE.jsonl", nargs="+", type=Path, help="trace files, or folders of them")
+    parser.add_argument("--markdown", metavar="FILE", type=Path, help="write the report as Markdown")
+    parser.add_argument("--json", metavar="FILE", type=Path, help="write the report as JSON")
+    parser.add_argument("--features", choices=["none", ENVELOPE], default="none", help="what the upstream offers")
+
+    def checked(given: argparse.Namespace) -> int:
+        missing = next((path for path in given.traces if not path.exists()), None)
+        if missing is not None:
+            raise BadWordError(f"{parser.prog}: {missing}: no such file or folder")
+        return main(given.traces, given.markdown, given.json, envelope=given.features == ENVELOPE)
+
+    return told(parser, words, checked)
 
 
 def main(

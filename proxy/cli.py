@@ -21,7 +21,6 @@ from proxy.streams import complete, say
 from telemetry import logs
 from telemetry.traces import Tracing
 from upstream.settings import UpstreamSettings
-from wire.extensions import ENVELOPE
 from wire.split import Malformed
 
 if TYPE_CHECKING:
@@ -39,6 +38,7 @@ usage: deltawire COMMAND [OPTIONS]
   model     fetch the weights of the engine local
   explain   would one request body be a delta after another?
   replay    recorded traffic through a real sidecar
+  bench     measure how fast it is, and write a report
 
 deltawire COMMAND --help tells the options, deltawire --version the version.
 """
@@ -212,18 +212,15 @@ def _explain(words: Sequence[str], _: Mapping[str, str]) -> int:
 
 
 def _replay(words: Sequence[str], _: Mapping[str, str]) -> int:
-    import bench.replay  # noqa: PLC0415 - a sidecar in production does not load what only replays need
+    import bench.replay  # noqa: PLC0415 - a sidecar in production does not load what only measurements need
 
-    made = parser("deltawire replay", "Plays recorded traffic through a real sidecar; exit code 1 on any fault.", ())
-    made.add_argument("traces", metavar="TRACE.jsonl", nargs="+", type=Path, help="trace files, or folders of them")
-    made.add_argument("--markdown", metavar="FILE", type=Path, help="write the report as Markdown")
-    made.add_argument("--json", metavar="FILE", type=Path, help="write the report as JSON")
-    made.add_argument("--features", choices=["none", ENVELOPE], default="none", help="what the upstream offers")
-    given = made.parse_args(words)
-    missing = next((path for path in given.traces if not path.exists()), None)
-    if missing is not None:
-        raise BadSettingError(f"deltawire replay: {missing}: no such file or folder")
-    return bench.replay.main(given.traces, given.markdown, given.json, envelope=given.features == ENVELOPE)
+    return bench.replay.run(words)
+
+
+def _bench(words: Sequence[str], _: Mapping[str, str]) -> int:
+    import bench.speed.command  # noqa: PLC0415 - as above
+
+    return bench.speed.command.run(words)
 
 
 _COMMANDS: dict[str, Callable[[Sequence[str], Mapping[str, str]], int]] = {
@@ -234,6 +231,7 @@ _COMMANDS: dict[str, Callable[[Sequence[str], Mapping[str, str]], int]] = {
     "model": _model,
     "explain": _explain,
     "replay": _replay,
+    "bench": _bench,
 }
 
 if __name__ == "__main__":

@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 
 from bench import replay as module
+from bench.child import StartFailed
 from bench.replay import main, replay
 from bench.report import Report
-from bench.sidecar import SidecarFactory, SidecarFailed
+from bench.sidecar import SidecarFactory
 from proxy import app
 from proxy.settings import Address, ProxySettings
 from tests.support import make_trace
@@ -134,7 +135,7 @@ def test_bad_input_is_one_line_and_code_2(
         assert (said.out, said.err.count("\n")) == ("", 1)
 
     def fails(_: str) -> StandIn:
-        raise SidecarFailed("It ended without a word.")
+        raise StartFailed("It ended without a word.")
 
     monkeypatch.setattr(module, "spawned", fails)
     assert main([make_trace.talk().write(tmp_path / "client" / "a.jsonl")]) == 2
@@ -152,3 +153,8 @@ def test_a_report_that_cannot_be_written_is_one_line_and_code_2(
         said = capsys.readouterr()
         assert "| all |" in said.out
         assert said.err == f"deltawire replay: {nowhere}: No such file or directory\n"
+
+
+def test_a_file_that_is_not_there_is_said_in_a_line(capsys: pytest.CaptureFixture[str]) -> None:
+    assert module.run(["/nowhere/x.jsonl"]) == 2
+    assert capsys.readouterr().err == "deltawire replay: /nowhere/x.jsonl: no such file or folder\n"

@@ -1,8 +1,9 @@
 from __future__ import annotations
 
+import asyncio
 import os
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -17,6 +18,7 @@ from upstream.settings import UpstreamSettings
 from wire.errors import ApiError
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
     from pathlib import Path
 
     import aiohttp
@@ -71,10 +73,9 @@ async def test_without_weights_the_command_that_fetches_them_is_named(
         await local.start()
 
 
-@pytest.mark.engine
-async def test_a_real_model_answers_and_reads_a_conversation_once(
-    http: aiohttp.ClientSession, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture
+async def real(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[app.Running]:
+    """The server in front of the real model."""
     try:
         packages, weights = fetch.engine()
     except fetch.Unavailable as gone:
@@ -82,22 +83,57 @@ async def test_a_real_model_answers_and_reads_a_conversation_once(
     monkeypatch.setenv("DELTAWIRE_MODEL_DIR", str(weights))
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(fetch.ROOT), str(packages)]))
     server = await app.start(UpstreamSettings(port=0, engine="local"))
-    body = {"model": "smollm2", "temperature": 0, "max_output_tokens": 24, "store": False}
-    question = {"role": "user", "content": "What is the capital of France?"}
-    async with http.ws_connect(f"{server.url}/v1/responses") as socket:
-        await turn(socket, **body, input=[question], generate=False)
-        events = await turn(socket, **body, input=[question])
-        first = events[-1]["response"]
-        more = {"role": "user", "content": "And of Italy?"}
-        second = (await turn(socket, **body, input=[more], previous_response_id=first["id"]))[-1]["response"]
-    async with http.post(f"{server.url}/v1/responses", json=body | {"input": [question, *echo(first), more]}) as answer:
-        whole = await answer.json()
+    yield server
     await server.close()
+
+
+_BODY: dict[str, Any] = {"model": "smollm2", "temperature": 0, "max_output_tokens": 24, "store": False}
+
+
+def _user(text: str) -> dict[str, str]:
+    return {"role": "user", "content": text}
+
+
+def _cached(response: dict[str, Any]) -> int:
+    count: int = response["usage"]["input_tokens_details"]["cached_tokens"]
+    return count
+
+
+@pytest.mark.engine
+async def test_a_real_model_answers_and_reads_a_conversation_once(
+    http: aiohttp.ClientSession, real: app.Running
+) -> None:
+    question, more = _user("What is the capital of France?"), _user("And of Italy?")
+    async with http.ws_connect(f"{real.url}/v1/responses") as socket:
+        await turn(socket, **_BODY, input=[question], generate=False)
+        events = await turn(socket, **_BODY, input=[question])
+        first = events[-1]["response"]
+        second = (await turn(socket, **_BODY, input=[more], previous_response_id=first["id"]))[-1]["response"]
+    async with http.post(f"{real.url}/v1/responses", json=_BODY | {"input": [question, *echo(first), more]}) as answer:
+        whole = await answer.json()
 
     check_events(events)
     assert "Paris" in said(first)
-    usage, later = first["usage"], second["usage"]
-    assert usage["input_tokens_details"]["cached_tokens"] >= usage["input_tokens"] - 1, "the warm-up has read it"
-    assert later["input_tokens_details"]["cached_tokens"] >= usage["input_tokens"] + usage["output_tokens"] - 2
+    usage = first["usage"]
+    assert _cached(first) >= usage["input_tokens"] - 1, "the warm-up has read it"
+    assert _cached(second) >= usage["input_tokens"] + usage["output_tokens"] - 2
     assert said(whole)
-    assert whole["usage"]["input_tokens"] == later["input_tokens"]
+    assert whole["usage"]["input_tokens"] == second["usage"]["input_tokens"]
+
+
+@pytest.mark.engine
+async def test_a_real_model_holds_conversations_beside_each_other_apart(
+    http: aiohttp.ClientSession, real: app.Running
+) -> None:
+    async def talk(country: str) -> list[dict[str, Any]]:
+        async with http.ws_connect(f"{real.url}/v1/responses") as socket:
+            asked = _user(f"What is the capital of {country}?")
+            first = (await turn(socket, **_BODY, input=[asked]))[-1]["response"]
+            again = {"input": [_user("Say that again.")], "previous_response_id": first["id"]}
+            return [first, (await turn(socket, **_BODY, **again))[-1]["response"]]
+
+    talks = await asyncio.gather(talk("France"), talk("Italy"))
+
+    for (first, second), capital in zip(talks, ("Paris", "Rome"), strict=True):
+        assert capital in said(first)
+        assert _cached(second) >= first["usage"]["input_tokens"] + first["usage"]["output_tokens"] - 2

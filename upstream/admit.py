@@ -5,32 +5,34 @@ Everything up to the first event happens here, without I/O, the same for both tr
 
 from __future__ import annotations
 
-import hashlib
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import msgspec
 
-from upstream import compaction, pipeline, resolve, screen, tool_choice, validate, window
+from upstream import compaction, pipeline, render, resolve, screen, tool_choice, validate, window
 from upstream.answer import Answer
 from upstream.asked import Asked, Resumed, resume
 from upstream.asked import asked as asked_of
-from upstream.engine import Prompt
 from upstream.gate import Gate, no_model
+from upstream.head import Head, Told
+from upstream.head import head as head_of
 from upstream.items import Item, read_items
 from upstream.lane import Kept
 from upstream.problems import unsupported
+from upstream.prompts import prompt_of, reused
 from upstream.request import Request, read_request
 from upstream.resumed import ResumedAnswer
 from upstream.store import Store, Stored
+from upstream.style import Style, size
 from upstream.values import compact_threshold
 from wire.errors import invalid_request, previous_not_found
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from upstream.engine import Engine
+    from upstream.engine import Engine, Prompt
     from upstream.lane import Lane
     from upstream.pipeline import Context
     from upstream.seal import Sealer
@@ -61,6 +63,9 @@ class Read:
     listed: tuple[Item, ...] = field(repr=False)
     context: Context = field(repr=False)
     asked: Asked = field(repr=False)
+    head: Head = field(repr=False)
+    beside: int
+    """Tokens of instructions, tools and what makes the model write."""
 
 
 class Admission:
@@ -76,10 +81,13 @@ class Admission:
         gate: Gate | None = None,
         context_window: int = 0,
         screens: tuple[screen.Screen, ...] = (),
+        style: Style | None = None,
     ) -> None:
         self._engine, self.sealer, self.store, self._now = engine, sealer, store, now
         self._window = context_window
-        self._empty = pipeline.Context(screened=screen.Screened(screens))
+        self._empty = pipeline.Context(
+            screened=screen.Screened(screens), rendered=render.Rendered(style=style or Style())
+        )
         self.gate = gate or Gate()
 
     def admit(self, members: dict[str, bytes], owner: bytes, lane: Lane | None = None) -> Turn:
@@ -106,15 +114,15 @@ class Admission:
         read = self.read(request, owner, lane, resumed=resumed)
         asked, context, warm = read.asked, read.context, lane is not None and request.fields.generate is False
         threshold = None if warm else compact_threshold(request.fields)
-        compacted = compaction.due(context, self.sealer, threshold, asked.beside)
+        compacted = compaction.due(context, self.sealer, threshold, read.beside)
         if compacted is not None:
             context = pipeline.extend(context, [compacted])
         truncation = request.fields.truncation
-        shown = window.fitted(context, beside=asked.beside, window=self._window, truncation=truncation)
-        total = shown.rendered.tokens + asked.beside
+        shown = window.fitted(context, beside=read.beside, window=self._window, truncation=truncation)
+        total = shown.rendered.tokens + read.beside
         # Nothing is reused of a parent that the engine is not shown from its beginning on.
         anew = shown is not read.context or any(item.type == compaction.TYPE for item in read.listed)
-        cached = read.parent.rendered.tokens if read.parent is not None and not anew else 0
+        cached = reused(read.parent, context) if read.parent is not None and not anew else 0
         self.gate.spend(owner, total)
         answer = (Answer if resumed is None else ResumedAnswer)(
             request,
@@ -125,7 +133,7 @@ class Admission:
             sealer=self.sealer,
             compaction=compacted,
         )
-        prompt = _prompt(request, shown, asked, owner)
+        prompt = prompt_of(request, shown, read, owner)
         seen, warmed = (None, prompt) if warm else (prompt, None)
         return Turn(request, owner, context, asked, read.listed, seen, answer, total, cached, warmed)
 
@@ -154,7 +162,15 @@ class Admission:
         context = context.under(resolve.Resolved(request.model, offer, context.resolved.added))
         if resumed is None or resumed.chooses_anew:
             tool_choice.matched(request.fields.tool_choice, context.resolved.tools(), offer.echo)
-        return Read(parent, tuple(fresh), context, asked_of(request, offer, resumed))
+        told = Told(
+            request.instructions,
+            context.resolved.tools(),
+            request.fields.tool_choice or "auto",
+            request.fields.reasoning,
+        )
+        head = head_of(context.rendered.style, told, [one.head for one in (known, context) if one.head is not None])
+        asked, context = asked_of(request, offer, resumed), replace(context, head=head)
+        return Read(parent, tuple(fresh), context, asked, head, head.tokens + size(render.tail(context.rendered)))
 
     def settle(self, turn: Turn) -> Kept | None:
         """Keep what the answer leaves; the response to continue from, None unless it was completed."""
@@ -208,26 +224,6 @@ def _readable() -> Iterator[None]:
         yield
     except (msgspec.DecodeError, RecursionError):  # such as a number beyond all bounds, deep within an item
         raise invalid_request("The request holds a value that cannot be read.") from None
-
-
-def _prompt(request: Request, context: Context, asked: Asked, owner: bytes) -> Prompt:
-    fields = request.fields
-    resolved = context.resolved
-    return Prompt(
-        model=request.model,
-        instructions=request.instructions,
-        items=context.items,
-        tools=resolved.tools(),
-        tool_choice=fields.tool_choice or "auto",
-        text=fields.text or {},
-        reasoning=fields.reasoning,
-        max_output_tokens=fields.max_output_tokens,
-        digest=hashlib.blake2b(context.rendered.digest + asked.digest, digest_size=16).digest(),
-        temperature=fields.temperature,
-        top_p=fields.top_p,
-        parallel_tool_calls=fields.parallel_tool_calls,
-        owner=owner,
-    )
 
 
 def _no_lanes() -> ApiError:

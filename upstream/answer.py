@@ -117,7 +117,7 @@ class Answer:
             case Summary():
                 return self._summary(part.pieces)
             case End():
-                return self._end("completed")
+                return self._end("completed", part.tokens)
             case Stop():
                 return self._end("incomplete") if self._running else []
 
@@ -178,7 +178,7 @@ class Answer:
             self._in_item(item, "response.reasoning_summary_part.done", **place, part=part),
         ]
 
-    def _end(self, status: str) -> list[Event]:
+    def _end(self, status: str, tokens: bytes = b"") -> list[Event]:
         item, self._running = self._current(), None
         text = item.text
         events: list[Event] = []
@@ -190,7 +190,7 @@ class Answer:
             named = {"name": item.name} if item.kind == "function_call" else {}
             events.append(self._in_item(item, f"{kind}.done", **{member: text}, **named))
         value = item.value(status, self._sealing)
-        made = output_item(value, hidden=text if item.kind == "reasoning" else "")
+        made = output_item(value, text if item.kind == "reasoning" else "", tokens)
         # What the client cannot give back, and what is not stored, is not part of the conversation afterwards:
         # else a continuation by id and the same history sent in full would not be the same context.
         self.items.append(made if self._keeps_hidden else without_hidden(made))

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from upstream.problems import unsupported
-from upstream.render import tokens_of
 from upstream.request import Request, read_changes
 from wire.response import ECHOED, shown, shown_instructions
 
@@ -25,10 +24,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """The instructions, read: their size in tokens, their digest, and how the response object shows them."""
+    """The instructions, read: their digest, and how the response object shows them."""
 
     of: str | None = field(repr=False)
-    tokens: int
     digest: bytes = field(repr=False)
     shown: bytes = field(repr=False)
 
@@ -41,11 +39,6 @@ class Asked:
     text: Text = field(repr=False)
     offer: Offer = field(repr=False)
     shown: Mapping[str, bytes] = field(repr=False)
-
-    @property
-    def beside(self) -> int:
-        """Tokens that a model is shown beside the conversation: instructions and tools."""
-        return self.text.tokens + self.offer.tokens
 
     @property
     def digest(self) -> bytes:
@@ -102,7 +95,7 @@ def _lasting(request: Request) -> Request:
 def _text(instructions: str | None) -> Text:
     encoded = (instructions or "").encode(errors="surrogatepass")
     digest = hashlib.blake2b(encoded, digest_size=16).digest()
-    return Text(instructions, tokens_of(encoded), digest, shown_instructions(instructions))
+    return Text(instructions, digest, shown_instructions(instructions))
 
 
 def _shown(request: Request, text: Text, offer: Offer) -> Mapping[str, bytes]:

@@ -45,7 +45,7 @@ WHOLE: Final = Scope(PROCESS)
 def weight(context: Context) -> int:
     """Bytes that a conversation takes at most: its items, what is kept of each, and its tools as read."""
     tools = len(context.resolved.offer.raw)
-    return context.size + _PER_ITEM * len(context.items) + _PER_TOOL_BYTE * tools + _PER_STATE
+    return context.size + context.rendered.size + _PER_ITEM * len(context.items) + _PER_TOOL_BYTE * tools + _PER_STATE
 
 
 @dataclass(slots=True)

@@ -51,7 +51,10 @@ _SEALED: Final = msgspec.json.Decoder(_Sealed)
 def compact(context: Context, sealer: Sealer) -> Item:
     """The item that stands for all items of `context`."""
     digests = b"".join(_digest(one) for one in context.rendered.segments)
-    essential = [msgspec.Raw(item.raw) for item in essentials(list(context.items), context.rendered.tokens)]
+    essential = [
+        msgspec.Raw(item.raw)
+        for item in essentials(list(context.items), [one.tokens for one in context.rendered.segments])
+    ]
     hidden = _ENCODER.encode(_Sealed(digests, essential)).decode(errors="replace")
     value = {"id": f"cmp_{secrets.token_hex(25)}", "type": TYPE}
     value["encrypted_content"] = sealer.seal(hidden, COMPACTION)
@@ -66,7 +69,7 @@ def due(context: Context, sealer: Sealer, threshold: int | None, beside: int) ->
     if threshold is None or context.rendered.tokens + beside <= threshold:
         return None
     item = compact(context, sealer)
-    return item if render.extend(render.EMPTY, opened(item)[1]).tokens < context.rendered.tokens else None
+    return item if render.extend(context.rendered.empty(), opened(item)[1]).tokens < context.rendered.tokens else None
 
 
 def replaced(items: Iterable[Item], segments: Iterable[render.Segment], compaction: Item) -> list[Item]:
@@ -90,9 +93,9 @@ def opened(compaction: Item) -> tuple[Counter[bytes], list[Item]]:
     return Counter(digests), [replace(trusted(bytes(raw)), id=None) for raw in sealed.items]
 
 
-def essentials(items: Sequence[Item], tokens: int) -> list[Item]:
-    """The items that stay, with a summary in the place of the last one that does not."""
-    stays = _staying(items, tokens // _SHARE)
+def essentials(items: Sequence[Item], sizes: Sequence[int]) -> list[Item]:
+    """The items (of `sizes` tokens) that stay, with a summary in the place of the last one that does not."""
+    stays = _staying(items, sizes)
     dropped = [at for at in range(len(items)) if at not in stays]
     if not dropped:
         return list(items)
@@ -107,7 +110,8 @@ def calls_told(item: Item) -> int:
     return sum(line.startswith("- called ") for line in _told(item))
 
 
-def _staying(items: Sequence[Item], room: int) -> set[int]:
+def _staying(items: Sequence[Item], sizes: Sequence[int]) -> set[int]:
+    room = sum(sizes) // _SHARE
     answered = {item.call_id for item in items if item.type in OUTPUTS}
     stays = {
         at
@@ -121,7 +125,7 @@ def _staying(items: Sequence[Item], room: int) -> set[int]:
         if at in stays:
             continue
         unit = {at, calls.get(at, at)}
-        room -= sum(render.segment(items[one]).tokens for one in unit)
+        room -= sum(sizes[one] for one in unit)
         if room < 0 or _told(items[at]):
             break
         stays |= unit

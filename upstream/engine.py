@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from upstream.items import Item
     from upstream.persistent import Seq
+    from upstream.render import Tokens
     from upstream.resolve import Tool
 
 Kind = Literal["reasoning", "message", "function_call", "custom_tool_call"]
@@ -53,7 +54,14 @@ class Summary:
 
 @dataclass(frozen=True, slots=True)
 class End:
-    """The running item is whole."""
+    """The running item is whole.
+
+    `tokens`, native uint32, are what the model wrote of it, which the conversation then keeps in place of its text's
+    own: all since the item before, control tokens too, and before the first item the prompt's tail. Empty where the
+    engine does not know them or has a vocabulary of its own.
+    """
+
+    tokens: bytes = field(default=b"", repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +98,9 @@ class Prompt:
     reasoning: dict[str, Any] | None
     max_output_tokens: int | None
     digest: bytes
-    """Of the whole context as the model reads it: instructions, tools and items."""
+    """Of the whole context: instructions, tools and items."""
+    tokens: Tokens = field(repr=False)
+    """The context as tokens, for an engine that has the server's vocabulary."""
     temperature: float | None = None
     top_p: float | None = None
     parallel_tool_calls: bool | None = None

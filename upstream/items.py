@@ -12,6 +12,8 @@ from upstream.seal import COMPACTION, REASONING
 from wire.split import Malformed, elements
 
 if TYPE_CHECKING:
+    from upstream.render import Made
+    from upstream.screen import Verdict
     from upstream.seal import Sealer
 
 CALLS = frozenset(
@@ -63,6 +65,14 @@ _PARTS = msgspec.json.Decoder(list[_Part])
 _ANY = msgspec.json.Decoder()
 
 
+@dataclass(slots=True, eq=False)
+class Facts:
+    """What the stages found out about an item, so that they need not look again; it follows from the item alone."""
+
+    made: Made | None = None
+    verdict: Verdict | None = None
+
+
 @dataclass(frozen=True, slots=True)
 class Item:
     """One item. `hidden` is what no client sees of reasoning and compactions; empty where it is not known."""
@@ -74,6 +84,9 @@ class Item:
     call_id: str | None = None
     name: str | None = None
     hidden: str = field(default="", repr=False)
+    tokens: bytes = field(default=b"", repr=False, compare=False)
+    """What a model wrote of it, as native uint32; empty where that is not known."""
+    facts: Facts = field(default_factory=Facts, init=False, repr=False, compare=False)
 
     def value(self) -> dict[str, Any]:
         """The item parsed."""
@@ -99,7 +112,7 @@ def trusted(raw: bytes) -> Item:
     return Item(raw, head.type or _implied(head) or "", head.id, head.role, head.call_id, head.name)
 
 
-def output_item(value: dict[str, Any], hidden: str = "") -> Item:
+def output_item(value: dict[str, Any], hidden: str = "", tokens: bytes = b"") -> Item:
     """An item that the server itself made."""
     return Item(
         msgspec.json.encode(value),
@@ -109,12 +122,13 @@ def output_item(value: dict[str, Any], hidden: str = "") -> Item:
         call_id=value.get("call_id"),
         name=value.get("name"),
         hidden=hidden,
+        tokens=tokens,
     )
 
 
 def without_hidden(item: Item) -> Item:
     """The item as a client could echo it when it was given no sealed text."""
-    return replace(item, hidden="") if item.hidden else item
+    return replace(item, hidden="", tokens=b"") if item.hidden else item
 
 
 def _read(raw: bytes, path: str, sealer: Sealer) -> Item:

@@ -41,6 +41,29 @@ class Seq(Generic[_T]):
         grown._chunks = (*chunks, tail)
         return grown
 
+    def with_changed(self, changed: Mapping[int, _T]) -> Seq[_T]:
+        """A sequence with other elements in these places; chunks without any are shared."""
+        made: Seq[_T] = Seq()
+        made._length = self._length
+        begin = 0
+        chunks: list[tuple[_T, ...]] = []
+        for chunk in self._chunks:
+            if any(begin <= at < begin + len(chunk) for at in changed):
+                chunks.append(tuple(changed.get(begin + at, member) for at, member in enumerate(chunk)))
+            else:
+                chunks.append(chunk)
+            begin += len(chunk)
+        made._chunks = tuple(chunks)
+        return made
+
+    def __getitem__(self, at: int) -> _T:
+        """The element in this place, counted from 0."""
+        for chunk in self._chunks:
+            if 0 <= at < len(chunk):
+                return chunk[at]
+            at -= len(chunk)
+        raise IndexError
+
     def __len__(self) -> int:
         return self._length
 

@@ -16,6 +16,7 @@ from upstream.persistent import Seq
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from upstream.head import Head
     from upstream.items import Item
 
 
@@ -28,8 +29,10 @@ class Context:
     resolved: resolve.Resolved = resolve.EMPTY
     rendered: render.Rendered = render.EMPTY
     size: int = 0
-    """Bytes of the items."""
+    """Bytes of the items, and of the tokens that a model wrote of them."""
     screened: screen.Screened = screen.EMPTY
+    head: Head | None = field(default=None, compare=False)
+    """What stood beside the items when they were last shown."""
 
     def under(self, resolved: resolve.Resolved) -> Context:
         """The same conversation under the model and tools of another request."""
@@ -55,8 +58,9 @@ def _extended(context: Context, items: Sequence[Item]) -> Context:
         known=validate.extend(context.known, items),
         resolved=resolve.extend(context.resolved, items),
         rendered=render.extend(context.rendered, items),
-        size=context.size + sum(len(item.raw) for item in items),
+        size=context.size + sum(len(item.raw) + len(item.tokens) for item in items),
         screened=screen.extend(context.screened, items),
+        head=context.head,
     )
 
 
@@ -66,6 +70,7 @@ def _anew(context: Context, item: Item) -> Context:
     # Calls are remembered: an output of one that is only summed up may still come.
     known = validate.extend(validate.Known(validate.EMPTY.items, context.known.calls), [item])
     resolved = resolve.Resolved(context.resolved.model, context.resolved.offer)
-    folded = _extended(replace(EMPTY, known=known, resolved=resolved), items)
+    begun = replace(EMPTY, known=known, resolved=resolved, rendered=context.rendered.empty(), head=context.head)
+    folded = _extended(begun, items)
     # What is brought was screened when it came; the verdict outlives what it was about.
     return replace(folded, screened=context.screened)

@@ -14,7 +14,6 @@ import msgspec
 
 from upstream.persistent import Seq
 from upstream.problems import invalid_type, missing
-from upstream.render import tokens_of
 from wire.response import shown_tools
 from wire.split import Malformed, elements
 
@@ -48,7 +47,6 @@ class Offer:
     raw: bytes = field(default=b"", repr=False)
     tools: tuple[Tool, ...] = ()
     echo: bytes = field(default=b"[]", repr=False)
-    tokens: int = 0
     digest: bytes = field(default=b"", repr=False)
 
 
@@ -91,7 +89,7 @@ def read_offer(raw: bytes) -> Offer:
     except Malformed:
         raise invalid_type("tools", "an array of objects", raw) from None
     echo = shown_tools(values)
-    return Offer(raw, tuple(_flat(values)), echo, tokens_of(echo), hashlib.sha256(echo).digest()[:16])
+    return Offer(raw, tuple(_flat(values)), echo, hashlib.sha256(echo).digest()[:16])
 
 
 def _tool_value(raw: bytes, path: str) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from wire.errors import ApiError, invalid_request
 
@@ -42,6 +42,13 @@ class Screened:
 
 EMPTY = Screened()
 """Screening that is off."""
+
+
+class Verdict(NamedTuple):
+    """What a chain says of an item; it is kept with the item (`Item.facts`)."""
+
+    chain: tuple[Screen, ...]
+    flagged: str
 
 
 def extend(screened: Screened, items: Iterable[Item]) -> Screened:
@@ -82,8 +89,12 @@ def texts(value: object) -> Iterator[str]:
 
 
 def _flagged(chain: tuple[Screen, ...], item: Item) -> str:
-    text = "\n".join((*texts(item.value()), item.hidden))
-    return next((screen.name for screen in chain if screen.flags(text)), "")
+    kept = item.facts.verdict
+    if kept is None or kept.chain is not chain:
+        text = "\n".join((*texts(item.value()), item.hidden))
+        flagged = next((screen.name for screen in chain if screen.flags(text)), "")
+        kept = item.facts.verdict = Verdict(chain, flagged)
+    return kept.flagged
 
 
 def _refused() -> ApiError:

@@ -25,14 +25,14 @@ def counted(admission: Admission, members: dict[str, bytes], owner: bytes) -> by
     """A `response.input_tokens` object. Raises `ApiError`. Nothing of the request is required."""
     named = members.get("model", _NULL) != _NULL
     read = _read(admission, members if named else members | {"model": _ANY_MODEL}, owner, named=named)
-    total = read.context.rendered.tokens + read.asked.beside
+    total = read.context.rendered.tokens + read.beside
     return _JSON.encode({"object": "response.input_tokens", "input_tokens": total})
 
 
 def compacted(admission: Admission, members: dict[str, bytes], owner: bytes, created_at: int) -> bytes:
     """A `response.compaction` object: all messages of users, then the item that stands for everything."""
     read = _read(admission, members, owner, named=True)
-    total = read.context.rendered.tokens + read.asked.beside
+    total = read.context.rendered.tokens + read.beside
     admission.gate.spend(owner, total)
     item = compaction.compact(read.context, admission.sealer)
     after = pipeline.extend(read.context, [item]).rendered.tokens

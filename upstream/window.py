@@ -35,7 +35,7 @@ def fitted(context: Context, *, beside: int, window: int, truncation: str | None
     kept = _newest(items, [one.tokens for one in context.rendered.segments], window - beside)
     if not kept or kept[-1] is not items[-1]:
         raise _exceeded(window)
-    return replace(context, items=Seq(kept), rendered=render.extend(render.EMPTY, kept))
+    return replace(context, items=Seq(kept), rendered=render.extend(context.rendered.empty(), kept))
 
 
 def _newest(items: list[Item], sizes: list[int], room: int) -> list[Item]:

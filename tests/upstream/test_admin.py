@@ -74,7 +74,7 @@ async def test_metrics_tell_of_turns_tokens_connections_and_what_is_kept(
     async with serving(ledger=str(tmp_path / "ledger"), tool_turns=0, **_BESIDE) as server:
         await post(http, server.url, model="m", input="hello")
         async with http.ws_connect(f"{server.url}/v1/responses") as socket:
-            first = (await turn(socket, model="m", input="x" * 4000))[-1]["response"]
+            first = (await turn(socket, model="m", input="x " * 4000))[-1]["response"]
             for name in ("a", "b"):
                 await turn(socket, model="m", input="hi", previous_response_id=first["id"], stream_id=name)
             assert await _value(http, server, "connections") == 1

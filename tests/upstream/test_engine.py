@@ -1,3 +1,4 @@
+from tests.upstream.engines.prompts import NO_TOKENS
 from tests.upstream.helpers import items
 from upstream.engine import Delta, Engine, Prompt
 from upstream.persistent import Seq
@@ -15,6 +16,6 @@ def test_a_delta_is_one_token_unless_it_says_otherwise() -> None:
 
 
 def test_what_the_model_is_shown_does_not_stand_in_the_text_form_of_a_prompt() -> None:
-    prompt = Prompt("m", "secret", Seq(items("secret")), (), "auto", {}, None, None, b"")
+    prompt = Prompt("m", "secret", Seq(items("secret")), (), "auto", {}, None, None, b"", NO_TOKENS)
 
     assert "secret" not in repr(prompt)

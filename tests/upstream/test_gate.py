@@ -315,7 +315,7 @@ async def test_an_input_that_is_larger_than_the_limit_never_passes(
     guarded: Running, http: aiohttp.ClientSession, few: Made
 ) -> None:
     async with http.post(
-        f"{guarded.url}/v1/responses", json={"model": "sim", "input": "x" * 50_000}, headers=bearer(few)
+        f"{guarded.url}/v1/responses", json={"model": "sim", "input": "x " * 50_000}, headers=bearer(few)
     ) as answer:
         assert answer.status == 429
         assert answer.headers["x-should-retry"] == "false"

@@ -229,7 +229,7 @@ async def test_its_conversation_is_charged_from_its_start_until_it_is_forgotten(
 
 @pytest.mark.parametrize(("level", "other"), [(KEY, _ME), (PROCESS, b"you")])
 async def test_one_that_finds_no_room_beside_those_that_run_is_refused(level: str, other: bytes) -> None:
-    rig = _Rig({level: 30_000})
+    rig = _Rig({level: 40_000})
     running = [rig.start(input="x" * 8000) for _ in range(2)]
     with pytest.raises(ApiError) as caught:
         rig.start(other, input="x" * 8000)

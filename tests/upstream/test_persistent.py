@@ -1,3 +1,4 @@
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -43,6 +44,25 @@ def test_what_is_already_there_is_shared_and_not_copied() -> None:
 
     assert big.plus([1])._chunks[0] is big._chunks[0]
     assert big.plus([]) is big
+
+
+@given(st.lists(st.integers()), st.lists(st.integers()), st.dictionaries(st.integers(0, 40), st.integers()))
+def test_elements_are_found_and_changed_by_their_place(a: list[int], b: list[int], changed: dict[int, int]) -> None:
+    flat = a + b
+    trunk = Seq(a).plus(b)
+    other = trunk.with_changed({at: value for at, value in changed.items() if at < len(flat)})
+
+    assert [trunk[at] for at in range(len(flat))] == flat
+    assert list(other) == [changed.get(at, value) for at, value in enumerate(flat)]
+    assert len(other) == len(trunk)
+    with pytest.raises(IndexError):
+        trunk[len(flat)]
+
+
+def test_a_change_copies_only_the_chunk_that_it_is_in() -> None:
+    trunk = Seq(range(1000)).plus([1])
+
+    assert trunk.with_changed({1000: 2})._chunks[0] is trunk._chunks[0]
 
 
 def test_sequences_of_other_lengths_or_kinds_are_not_equal() -> None:

@@ -1,109 +1,154 @@
-from typing import Any
+from __future__ import annotations
+
+import dataclasses
+from array import array
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.upstream.engines.prompts import WEATHER, call, histories, output, prompt, said
 from tests.upstream.helpers import items
-from upstream.items import Item, output_item
-from upstream.render import EMPTY, extend, segment, tokens_of
+from upstream.head import Told, head
+from upstream.render import Rendered, Tokens, extend, shared, tail
+from upstream.style import Style
+from upstream.tokens.vocabulary import load
+from wire.errors import ApiError
 
-_text = st.text(max_size=30)
-_item = st.one_of(
-    st.builds(lambda t: output_item({"type": "message", "role": "user", "content": t}), _text),
-    st.builds(lambda t: output_item({"type": "function_call_output", "call_id": "c", "output": t}), _text),
-    st.builds(lambda t: output_item({"type": "reasoning", "summary": []}, hidden=t), _text),
-)
+if TYPE_CHECKING:
+    from upstream.items import Item
 
-
-@given(st.lists(_item), st.lists(_item))
-def test_in_two_steps_it_is_the_same_as_in_one(a: list[Item], b: list[Item]) -> None:
-    assert extend(extend(EMPTY, a), b) == extend(EMPTY, a + b)
+HARMONY, CHATML = Style(), Style("chatml", "qwen3")
+STYLES = st.sampled_from([HARMONY, CHATML])
 
 
-def _same(left: dict[str, Any], right: dict[str, Any]) -> bool:
-    return segment(items(left)[0]) == segment(items(right)[0])
+def thought(text: str) -> Item:
+    return dataclasses.replace(items({"type": "reasoning", "id": f"rs_{text}", "summary": []})[0], hidden=text)
 
 
-@pytest.mark.parametrize(
-    ("left", "right"),
-    [
-        ({"role": "user", "content": "hi"}, {"content": [{"type": "input_text", "text": "hi"}], "role": "user"}),
-        (
-            {
-                "type": "message",
-                "id": "msg_1",
-                "status": "completed",
-                "role": "assistant",
-                "content": [{"type": "output_text", "text": "x", "annotations": [], "logprobs": []}],
-            },
-            {"role": "assistant", "content": "x"},
-        ),
-        (
-            {"type": "function_call", "id": "fc_1", "call_id": "a", "name": "f", "arguments": '{"b": 1, "a": 2}'},
-            {"type": "function_call", "call_id": "b", "name": "f", "arguments": '{"a":2,"b":1}'},
-        ),
-        (
-            {"type": "function_call_output", "call_id": "a", "output": "x"},
-            {
-                "type": "function_call_output",
-                "id": "fco_1",
-                "call_id": "b",
-                "output": [{"type": "input_text", "text": "x"}],
-            },
-        ),
-        ({"type": "new_kind", "id": "1", "x": {"b": 1, "a": 2}}, {"type": "new_kind", "x": {"a": 2, "b": 1}}),
-    ],
-)
-def test_what_a_model_cannot_tell_apart_is_rendered_alike(left: dict[str, Any], right: dict[str, Any]) -> None:
-    assert _same(left, right)
+def made(*history: dict[str, Any] | str | Item) -> list[Item]:
+    return list(prompt(*history).items)
 
 
-@pytest.mark.parametrize(
-    ("left", "right"),
-    [
-        ({"role": "user", "content": "hi"}, {"role": "developer", "content": "hi"}),
-        ({"role": "user", "content": "hi"}, {"role": "user", "content": "hi "}),
-        (
-            {"type": "function_call", "call_id": "a", "name": "f", "arguments": "{}"},
-            {"type": "function_call", "call_id": "a", "name": "g", "arguments": "{}"},
-        ),
-        (
-            {"role": "user", "content": [{"type": "input_image", "image_url": "data:1"}]},
-            {"role": "user", "content": [{"type": "input_image", "image_url": "data:2"}]},
-        ),
-        ({"type": "new_kind", "x": 1}, {"type": "new_kind", "x": 2}),
-    ],
-)
-def test_what_a_model_can_tell_apart_is_not(left: dict[str, Any], right: dict[str, Any]) -> None:
-    assert not _same(left, right)
+def rendered(style: Style, *history: dict[str, Any] | str | Item) -> Rendered:
+    return extend(Rendered(style=style), made(*history))
 
 
-def test_reasoning_counts_by_its_hidden_text_and_not_by_what_a_client_sees() -> None:
-    bare = output_item({"type": "reasoning", "id": "a", "summary": []}, hidden="thought")
-    dressed = output_item({"type": "reasoning", "summary": [{"type": "summary_text", "text": "s"}]}, hidden="thought")
-
-    assert segment(bare) == segment(dressed)
-    assert segment(bare) != segment(output_item({"type": "reasoning", "summary": []}, hidden="other"))
+def text(one: Rendered) -> str:
+    raw = b"".join(segment.raw for segment in one.segments) + tail(one)
+    return load(one.style.vocabulary).text(array("I", raw)).decode()
 
 
-def test_the_order_of_items_matters() -> None:
-    a, b = items("a", "b")
-
-    assert extend(EMPTY, [a, b]).digest != extend(EMPTY, [b, a]).digest
-
-
-def test_tokens_grow_with_the_text() -> None:
-    assert [tokens_of(b"x" * size) for size in (0, 1, 4, 5)] == [0, 1, 1, 2]
-    assert extend(EMPTY, items("x" * 400)).tokens > extend(EMPTY, items("x")).tokens
-
-
-@pytest.mark.parametrize("odd", ["not json", '{"a":', "1e999", "[" * 3000, '{"a":99999999999999999999999}'])
-def test_arguments_that_are_no_json_are_shown_as_they_are(odd: str) -> None:
-    item = items({"type": "function_call", "call_id": "c", "name": "f", "arguments": odd})[0]
-
-    assert segment(item) == segment(item)
+HISTORIES = st.lists(
+    st.one_of(
+        histories().map(lambda history: made(*history)),
+        st.text(min_size=1, max_size=3).map(lambda text: [thought(text)]),
+        st.just(items({"role": "user", "content": [{"type": "input_image", "image_url": "data:1"}]})),
+    ),
+    max_size=5,
+).map(lambda lists: [item for one in lists for item in one])
 
 
-def test_integers_beyond_64_bits_are_rendered_too() -> None:
-    assert segment(items({"type": "new", "x": 10**30})[0]) != segment(items({"type": "new", "x": 10**30 + 1})[0])
+@given(HISTORIES, STYLES, st.data())
+def test_a_rendering_that_grew_is_the_one_made_at_once(history: list[Item], style: Style, data: st.DataObject) -> None:
+    cuts = sorted(data.draw(st.lists(st.integers(0, len(history)), max_size=4)))
+    grown = Rendered(style=style)
+    for begin, end in zip([0, *cuts], [*cuts, len(history)], strict=True):
+        grown = extend(grown, history[begin:end])
+    anew = [dataclasses.replace(item) for item in history]
+
+    assert all(item.facts.made is None for item in anew)
+    assert grown == extend(Rendered(style=style), anew)
+    assert len(grown.segments) == len(history)
+    assert grown.tokens == sum(segment.tokens for segment in grown.segments)
+
+
+@given(HISTORIES, STYLES, st.integers(0, 30))
+def test_what_two_renderings_share_is_what_both_begin_with(history: list[Item], style: Style, cut: int) -> None:
+    before = extend(Rendered(style=style), history[:cut])
+    after = extend(before, history[cut:])
+    pairs = list(zip(before.segments, after.segments, strict=False))
+    same = next((at for at, (a, b) in enumerate(pairs) if a != b), len(pairs))
+
+    assert shared(before, after) == sum(a.tokens for a, _ in pairs[:same])
+
+
+@given(HISTORIES, STYLES)
+def test_growing_changes_nothing_but_reasoning_that_has_done_its_work(history: list[Item], style: Style) -> None:
+    grown = Rendered(style=style)
+    for item in history:
+        before, grown = grown, extend(grown, [item])
+        changed = {at for at, one in enumerate(before.segments) if grown.segments[at] != one}
+        assert changed <= (set(before.thoughts) if item.role == "user" else set())
+
+
+def test_reasoning_goes_once_it_is_answered_and_the_user_speaks() -> None:
+    step: list[Any] = ["hi", thought("hm"), call("a"), output("a"), thought("so")]
+
+    assert text(rendered(HARMONY, *step)).count("analysis") == 2
+    assert text(rendered(HARMONY, *step, said("assistant", "yes"))).count("analysis") == 2
+    assert text(rendered(HARMONY, *step, said("assistant", "yes"), "more")).count("analysis") == 0
+    assert text(rendered(HARMONY, *step, "stop")).count("analysis") == 2
+    assert text(rendered(CHATML, *step, "stop")).count("<think>") == 0
+
+
+def test_a_tag_is_one_token_where_the_vocabulary_has_it_and_text_where_it_has_not() -> None:
+    (item,) = made(thought("hm"))
+    qwen = extend(Rendered(style=CHATML), [item])
+    tokens = list(array("I", qwen.segments[0].raw))
+
+    assert tokens.count(load("qwen3").special("<think>")) == 1
+    assert load("qwen3").special("<think>") not in array("I", rendered(CHATML, "<think>").segments[0].raw)
+
+
+def test_what_is_no_text_counts_and_is_refused_to_an_engine_that_needs_tokens() -> None:
+    shown = rendered(HARMONY, {"role": "user", "content": [{"type": "input_image", "image_url": "data:1"}]})
+
+    assert shown.tokens > 1024
+    with pytest.raises(ApiError) as refused:
+        Tokens(head(HARMONY, Told()), shown).raw()
+    assert (refused.value.status, refused.value.param) == (400, "input")
+
+
+def test_a_prompt_is_head_segments_and_tail() -> None:
+    begun, shown = head(HARMONY, Told("Be kind.", (WEATHER,))), rendered(HARMONY, "hi")
+    whole = Tokens(begun, shown)
+
+    assert whole.raw() == begun.raw + b"".join(one.raw for one in shown.segments) + tail(shown)
+    assert whole.raw().endswith(whole.tail())
+
+
+def test_a_choice_that_the_template_cannot_show_is_refused_with_the_tokens() -> None:
+    whole = Tokens(head(HARMONY, Told(None, (WEATHER,), "required")), rendered(HARMONY, "hi"))
+
+    with pytest.raises(ApiError) as refused:
+        whole.raw()
+    assert refused.value.param == "tool_choice"
+
+
+def _written(style: Style, item: Item, *tokens: int) -> list[int]:
+    kept = dataclasses.replace(item, tokens=array("I", tokens).tobytes())
+    return array("I", extend(Rendered(style=style), [kept]).segments[0].raw).tolist()
+
+
+def test_what_a_model_wrote_keeps_its_tokens_and_ends_as_a_history_does() -> None:
+    known = load("o200k_harmony")
+    start, end, back, called = (known.special(f"<|{name}|>") for name in ("start", "end", "return", "call"))
+    answer, asked = made(said("assistant", "yes"), call("a"))
+
+    assert _written(HARMONY, answer, start, 1, 2, back) == [start, 1, 2, end]
+    assert _written(HARMONY, answer, start, 1, 2) == [start, 1, 2, end]
+    assert _written(HARMONY, asked, start, 1, called) == [start, 1, called]
+    assert _written(CHATML, answer, 5, 6, load("qwen3").special("<|im_end|>")) == [5, 6]
+
+
+@given(HISTORIES, STYLES)
+def test_no_item_is_rendered_twice(history: list[Item], style: Style) -> None:
+    first = extend(Rendered(style=style), history)
+    again = extend(Rendered(style=style), history)
+    known = {id(item.facts.made.segment) for item in history if item.facts.made is not None}
+    kept = [at for at in range(len(history)) if first.segments[at].bare is not None or at in first.thoughts]
+
+    assert first == again
+    assert all(id(again.segments[at]) in known for at in kept)

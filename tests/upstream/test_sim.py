@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.upstream.engines.prompts import NO_TOKENS
 from tests.upstream.helpers import SEALER, WEATHER, items
 from upstream.compaction import compact
 from upstream.engine import Delta, End, Part, Prompt, Start, Stop, Summary
@@ -23,7 +24,7 @@ _TOOLS = read_offer(json.dumps([WEATHER]).encode()).tools
 
 
 def _prompt(*conversation: Any, **changes: Any) -> Prompt:
-    base = Prompt("sim", None, Seq(items(*conversation)), (), "auto", {}, None, None, b"\x01" * 16)
+    base = Prompt("sim", None, Seq(items(*conversation)), (), "auto", {}, None, None, b"\x01" * 16, NO_TOKENS)
     return replace(base, **changes)
 
 

@@ -11,7 +11,8 @@ from array import array
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from upstream.engines.chatml import EMPTY, Rendered, Segment, plain
+from upstream.templates.chatml import EMPTY, Rendered
+from upstream.templates.parts import Segment, plain
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

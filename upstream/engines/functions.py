@@ -16,8 +16,8 @@ from upstream.problems import unsupported
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from upstream.engine import Prompt
     from upstream.resolve import Tool
+    from upstream.templates.parts import Told
 
 CUSTOM_INPUT = "input"
 """The parameter that carries a custom tool's text."""
@@ -60,7 +60,7 @@ def functions(tools: Iterable[Tool]) -> list[dict[str, Any]]:
     return [_function(name, tool) for name, tool in by_name(tools).items()]
 
 
-def offered(prompt: Prompt) -> tuple[tuple[Tool, ...], Any]:
+def offered(prompt: Told) -> tuple[tuple[Tool, ...], Any]:
     """The tools that this turn may call and its `tool_choice` as chat completions have it; None for `auto`."""
     choice = prompt.tool_choice
     if isinstance(choice, str):

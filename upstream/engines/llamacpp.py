@@ -11,13 +11,14 @@ from contextlib import aclosing
 from typing import TYPE_CHECKING, Any, Literal
 
 from upstream.engine import Accepted, Part, Prompt
-from upstream.engines import chatml
 from upstream.engines.chains import Chain, Slots, continued, unpacked
-from upstream.engines.chatml import END, Run, Segment
 from upstream.engines.completion import Completion
 from upstream.engines.endpoint import Endpoint
 from upstream.engines.functions import by_name
 from upstream.engines.numbers import slots, token_ids
+from upstream.templates import chatml
+from upstream.templates.chatml import END
+from upstream.templates.parts import Run, Segment, plain, without_tags
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
@@ -86,7 +87,7 @@ class LlamaCpp:
         held: Chain | None = None
         try:
             chain = await self._continued(nearest, items, head)
-            opening = chatml.tail(chain.rendered)
+            opening = chatml.tail(chain.rendered.open)
             begun = await self._tokens(opening)
             ids = unpacked(b"".join([*filter(None, chain.tokens), begun]))
             body = options | {"prompt": ids, "id_slot": slot, "cache_prompt": is_own, "return_tokens": True}
@@ -101,7 +102,7 @@ class LlamaCpp:
                     for part in parts:
                         yield part
             written = bytes(answer.tokens).removesuffix(await self._run_tokens(Run(True, END)))
-            chain.wrote = (chatml.plain([opening]) + answer.text, begun + written)
+            chain.wrote = (plain([opening]) + answer.text, begun + written)
             for part in answer.end():
                 yield part
         finally:
@@ -126,7 +127,7 @@ class LlamaCpp:
         return chain
 
     async def _tokens(self, segment: Segment) -> bytes:
-        return b"".join([await self._run_tokens(run) for run in segment])
+        return b"".join([await self._run_tokens(run) for run in without_tags(segment)])
 
     async def _run_tokens(self, run: Run) -> bytes:
         known = self._short.get(run)

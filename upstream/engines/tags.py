@@ -10,8 +10,8 @@ import json
 from typing import TYPE_CHECKING, Any, Literal
 
 from upstream.engine import Delta, End, Part, Start
-from upstream.engines.chatml import CALL, THINK
 from upstream.engines.functions import custom_input, start_of
+from upstream.templates.chatml import CALL, THINK
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -34,6 +34,10 @@ class BuiltIn:
         """A control token."""
         return known(self._specials, name, self.name)
 
+    def has(self, name: str) -> bool:
+        """Whether there is such a control token."""
+        return name in self._specials
+
     def text(self, tokens: Sequence[int]) -> bytes:
         """UTF-8 of tokens."""
         made = bytearray()

@@ -47,6 +47,10 @@ class TokenizerJson:
         """A control token."""
         return known(self._specials, name, self.name)
 
+    def has(self, name: str) -> bool:
+        """Whether there is such a control token."""
+        return name in self._specials
+
     def text(self, tokens: Sequence[int]) -> bytes:
         """UTF-8 of tokens."""
         return b"".join(map(self._piece, tokens))

@@ -31,6 +31,9 @@ class Vocabulary(Protocol):
     def special(self, name: str) -> int:
         """The control token of this name. Raises `ValueError`, of one line, when there is none."""
 
+    def has(self, name: str) -> bool:
+        """Whether there is a control token of this name."""
+
     def text(self, tokens: Sequence[int]) -> bytes:
         """UTF-8 of tokens. A token may end within a character, so the bytes of several belong together.
 

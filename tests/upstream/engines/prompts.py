@@ -8,8 +8,11 @@ from hypothesis import strategies as st
 
 from tests.upstream.helpers import items
 from upstream.engine import Delta, End, Part, Prompt, Start, Stop
+from upstream.head import Head, Told
 from upstream.persistent import Seq
+from upstream.render import EMPTY, Tokens
 from upstream.resolve import Tool
+from upstream.style import Style
 
 if TYPE_CHECKING:
     from upstream.items import Item
@@ -17,6 +20,9 @@ if TYPE_CHECKING:
 WEATHER = Tool("function", "get_weather", parameters={"type": "object"}, description="The weather.", strict=True)
 PATCH = Tool("custom", "apply_patch", description="Applies a patch.")
 SPACED = Tool("function", "search", "mcp__wiki__")
+
+
+NO_TOKENS = Tokens(Head(Style(), Told(), b""), EMPTY)
 
 
 def prompt(*history: dict[str, Any] | str | Item, **changed: Any) -> Prompt:
@@ -33,6 +39,7 @@ def prompt(*history: dict[str, Any] | str | Item, **changed: Any) -> Prompt:
             "reasoning": None,
             "max_output_tokens": None,
             "digest": b"",
+            "tokens": NO_TOKENS,
         }
         | changed
     )

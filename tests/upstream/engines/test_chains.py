@@ -6,9 +6,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.upstream.engines.prompts import prompt, said
-from upstream.engines import chatml
 from upstream.engines.chains import Chain, Slots, continued, packed, unpacked
-from upstream.engines.chatml import EMPTY, extend, plain
+from upstream.templates import chatml
+from upstream.templates.chatml import EMPTY, extend
+from upstream.templates.parts import plain
 
 if TYPE_CHECKING:
     from upstream.items import Item
@@ -77,7 +78,7 @@ def test_known_segments_keep_their_tokens_and_so_does_what_the_model_wrote() -> 
     rendered = extend(EMPTY, items)
     chain = continued(Chain(_ME), items, rendered, ())
     chain.tokens[:] = [b"", b"hi.."]
-    chain.wrote = (plain([chatml.tail(rendered)]) + "yes", b"yes.")
+    chain.wrote = (plain([chatml.tail(rendered.open)]) + "yes", b"yes.")
     answer, more = prompt(said("assistant", "yes"), "more").items
     grown = continued(chain, (*items, answer, more), extend(rendered, [answer, more]), ())
 
@@ -89,7 +90,7 @@ def test_an_answer_that_was_changed_is_tokenized_anew() -> None:
     rendered = extend(EMPTY, items)
     chain = continued(Chain(_ME), items, rendered, ())
     chain.tokens[:] = [b"", b"hi.."]
-    chain.wrote = (plain([chatml.tail(rendered)]) + "yes", b"yes.")
+    chain.wrote = (plain([chatml.tail(rendered.open)]) + "yes", b"yes.")
     (answer,) = prompt(said("assistant", "no")).items
 
     assert continued(chain, (*items, answer), extend(rendered, [answer]), ()).tokens == [b"", b"hi..", None]

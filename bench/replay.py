@@ -21,21 +21,22 @@ from bench.run import Run
 from bench.sidecar import SidecarFactory, spawned
 from bench.trace import HttpRequest, TraceError, WsMessage, files, read
 from upstream.scripted import ScriptedUpstream
-from wire.extensions import ENVELOPE
+from wire.extensions import APPEND, ENVELOPE
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
 
 
+_OFFERS = ("none", ENVELOPE, APPEND, f"{ENVELOPE},{APPEND}")
 _ABOUT = "Plays recorded traffic through a real sidecar; exit code 1 on any fault."
 _EXPECTED = (OSError, TraceError, StartFailed)
 
 
-async def replay(path: Path, sidecar: SidecarFactory | None = None, *, envelope: bool = False) -> Report:
+async def replay(path: Path, sidecar: SidecarFactory | None = None, *, features: Collection[str] = ()) -> Report:
     """Replay one recording through a sidecar of its own: the real one, or what the factory starts.
 
-    With `envelope` the upstream offers to take digests for what it has seen of a turn's envelope.
+    `features` are the extensions that the upstream offers (docs/wire.md).
 
     Raises `TraceError` for a file that is no recording, `StartFailed` when the sidecar does not come up.
     """
@@ -44,7 +45,13 @@ async def replay(path: Path, sidecar: SidecarFactory | None = None, *, envelope:
         return Report(trace.name, notes=["nothing in it can be replayed: no request, and no message"])
     recorded = Recorded()
     async with (
-        ScriptedUpstream(recorded.play, others=recorded.reply, envelope=envelope, script_warmups=True) as up,
+        ScriptedUpstream(
+            recorded.play,
+            others=recorded.reply,
+            envelope=ENVELOPE in features,
+            append=APPEND in features,
+            script_warmups=True,
+        ) as up,
         (sidecar or spawned)(up.url) as origin,
     ):
         run = Run(trace, up, recorded, origin, Report(trace.name))
@@ -52,13 +59,13 @@ async def replay(path: Path, sidecar: SidecarFactory | None = None, *, envelope:
     return run.report
 
 
-async def _all(paths: Sequence[Path], *, envelope: bool) -> list[Report]:
+async def _all(paths: Sequence[Path], features: Collection[str]) -> list[Report]:
     """Reports in the order of the paths; as many at a time as there are processors, since each has its sidecar."""
     free = asyncio.Semaphore(os.cpu_count() or 1)
 
     async def one(path: Path) -> Report:
         async with free:
-            return await replay(path, envelope=envelope)
+            return await replay(path, features=features)
 
     tasks = []
     try:
@@ -85,23 +92,27 @@ def run(words: Sequence[str]) -> int:
     parser.add_argument("traces", metavar="TRACE.jsonl", nargs="+", type=Path, help="trace files, or folders of them")
     parser.add_argument("--markdown", metavar="FILE", type=Path, help="write the report as Markdown")
     parser.add_argument("--json", metavar="FILE", type=Path, help="write the report as JSON")
-    parser.add_argument("--features", choices=["none", ENVELOPE], default="none", help="what the upstream offers")
+    parser.add_argument("--features", choices=_OFFERS, default="none", help="what the upstream offers")
 
     def checked(given: argparse.Namespace) -> int:
         missing = next((path for path in given.traces if not path.exists()), None)
         if missing is not None:
             raise BadWordError(f"{parser.prog}: {missing}: no such file or folder")
-        return main(given.traces, given.markdown, given.json, envelope=given.features == ENVELOPE)
+        return main(given.traces, given.markdown, given.json, features=given.features.split(","))
 
     return told(parser, words, checked)
 
 
 def main(
-    paths: Sequence[Path], markdown_file: Path | None = None, json_file: Path | None = None, *, envelope: bool = False
+    paths: Sequence[Path],
+    markdown_file: Path | None = None,
+    json_file: Path | None = None,
+    *,
+    features: Collection[str] = (),
 ) -> int:
     """Replay recordings and those in folders; print the table. 0 when all is well, 1 when not, 2 for bad input."""
     try:
-        reports = asyncio.run(_all(list(files(paths)), envelope=envelope))
+        reports = asyncio.run(_all(list(files(paths)), features))
     except _EXPECTED as error:
         print(f"deltawire replay: {error}", file=sys.stderr)
         return 2

@@ -29,10 +29,11 @@ from wire.events import (
     peek,
     restore_previous_id,
 )
+from wire.extensions import DONE, RESUMED
 from wire.split import Malformed, elements, splice
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
 Phase = IntEnum("Phase", ["SILENT", "STARTED", "SPEAKING", "ENDED"])
 
@@ -54,11 +55,15 @@ class OutOfOrder(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One event to pass on: its type and frame as the client shall see it, or the error that it reports."""
+    """One event to pass on: its type and frame as the client shall see it, or the error that it reports.
+
+    `before` is another event that the client shall see first.
+    """
 
     type: str
     frame: bytes
     error: ApiError | None = None
+    before: Step | None = None
 
 
 class Answer:
@@ -101,9 +106,14 @@ class Answer:
         if event.type == "error":
             return self._failed(frame)
         try:
-            frame = self._response_event(frame, event)
+            return self._passed(frame, event)
         except Malformed:
             raise OutOfOrder("an event that cannot be read") from None
+
+    def _passed(self, frame: bytes, event: Event) -> Step:
+        if event.type in {RESUMED, DONE}:
+            raise OutOfOrder("an event of a turn that was not resumed")
+        frame = self._response_event(frame, event)
         self._advance(event)
         return Step(event.type, frame)
 
@@ -124,13 +134,16 @@ class Answer:
                 raise OutOfOrder("an end without a response")
             return frame
         shown = restore_previous_id(frame, self._shown_previous)
-        named = _name(shown.members.get("id", b'""'))
-        if self.response_id and named and named != self.response_id:
-            raise OutOfOrder("the id of another response")
-        self.response_id = self.response_id or named
+        self._identify(shown.members)
         if event.type in TERMINAL or event.type in HANDSHAKE:
             self._response, self._members = shown.response, shown.members
         return shown.frame
+
+    def _identify(self, response: Mapping[str, bytes]) -> None:
+        named = _name(response.get("id", b'""'))
+        if self.response_id and named and named != self.response_id:
+            raise OutOfOrder("the id of another response")
+        self.response_id = self.response_id or named
 
     def _advance(self, event: Event) -> None:
         if event.type in TERMINAL:

@@ -13,9 +13,12 @@ from proxy.links import NoLinkError
 from proxy.plan import Plan
 from proxy.recovery import NOT_WRITTEN, Refusal
 from proxy.relay import Relay, Timing, lost
+from proxy.resumed import ResumedAnswer
 from state.commit import head_of
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from aiohttp import web
 
     from proxy.client import ClientSide
@@ -98,14 +101,17 @@ class Flight:
     ) -> web.StreamResponse | Refusal:
         if not may_retry and link.sent is not None:
             link.sent.clear()  # the second try carries everything whole
-        out = self._frame(link, plan)
+        request, settings = self._facts.request, self._services.settings
+        shown_previous = request.members.get("previous_response_id", b"null")
+        now = frame.asked(request.members, self._services.memory.keyed) if link.appends else None
+        resumes = self._latest and now is not None and link.asked is not None
+        answer = ResumedAnswer(request.members, shown_previous) if resumes else Answer(shown_previous)
+        out = self._frame(link, plan, now if resumes else None)
         try:
             await link.send(out)
         except LinkEnded as ended:
             return await self._not_sent(link, ended, head, may_retry=may_retry)
         self._note_sent(link, plan, len(out))
-        request, settings = self._facts.request, self._services.settings
-        answer = Answer(request.members.get("previous_response_id", b"null"))
         outcome = await Relay(
             link,
             answer,
@@ -115,7 +121,7 @@ class Flight:
             chained=head is not None,
             may_retry=may_retry,
             timing=Timing(settings.hold, settings.silence),
-            on_end=lambda: self._settle(link, answer, head),
+            on_end=lambda: self._settle(link, answer, head, now),
         ).run()
         if isinstance(outcome, Refusal):
             self._refused(link, outcome)
@@ -123,11 +129,15 @@ class Flight:
             self._lost(link, head)
         return outcome
 
-    def _frame(self, link: Link, plan: Plan) -> bytes:
+    def _frame(self, link: Link, plan: Plan, now: Mapping[str, bytes] | None) -> bytes:
+        """`now` is how the turn is asked, where that is to be compared with how the link's latest response was."""
         members = self._facts.request.members
         if plan.match is None:
             return frame.full(members, link.sent)
-        return frame.delta(members, plan.match.head.response_id, plan.match.new, link.sent)
+        response_id, new = plan.match.head.response_id, plan.match.new
+        if now is None or link.asked is None:
+            return frame.delta(members, response_id, new, link.sent)
+        return frame.append(members, response_id, new, now=now, before=link.asked, sent=link.sent)
 
     async def _not_sent(
         self, link: Link, ended: LinkEnded, head: Head | None, *, may_retry: bool
@@ -148,7 +158,7 @@ class Flight:
         if record.overhead_s is None:
             record.overhead_s = monotonic() - self._facts.arrived
 
-    def _settle(self, link: Link, answer: Answer, head: Head | None) -> None:
+    def _settle(self, link: Link, answer: Answer, head: Head | None, asked: Mapping[str, bytes] | None) -> None:
         """The terminal event is read: commit at `completed`, forget the parent after anything else, free the link.
 
         It happens before the client sees the end, so that its next turn finds the head.
@@ -176,6 +186,7 @@ class Flight:
         elif head is not None:
             # The upstream drops a parent whose continuation failed on its own lane.
             memory.drop(head)
+        link.asked = asked if latest is not None else None
         self._services.links.release(link, latest)
         self._held = None
 

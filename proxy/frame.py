@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from wire.extensions import (
+    APPEND_FIELD,
+    APPEND_TYPE,
     ENVELOPE_BYTES,
     ENVELOPE_ENTRIES,
     ENVELOPE_FIELD,
@@ -20,9 +22,12 @@ from wire.split import splice
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
+    from state.digest import Keyed
+
 _DROPPED = frozenset({"input", "stream", "previous_response_id", "background", "background_options"})
 """What a frame does not carry: `stream` is implied there, `background` belongs to HTTP, the rest is put in anew."""
-_CREATE = b'"response.create"'
+_CREATE = "response.create"
+_NULL = b"null"
 
 
 class SentEnvelope:
@@ -66,12 +71,38 @@ def delta(
     return _frame(members, [("previous_response_id", name), ("input", b"[%b]" % b",".join(new))], sent)
 
 
-def _frame(members: Mapping[str, bytes], tail: list[tuple[str, bytes]], sent: SentEnvelope | None) -> bytes:
+def asked(members: Mapping[str, bytes], keyed: Keyed) -> dict[str, bytes]:
+    """How a request is asked: a digest of each member that a frame carries beside its input, by the bytes as they are.
+
+    By the bytes, since a model may be shown the order of keys as well. It holds no content.
+    """
+    return {name: keyed.digest(raw) for name, raw in members.items() if name not in _DROPPED}
+
+
+def append(
+    members: Mapping[str, bytes],
+    response_id: str,
+    new: Sequence[bytes],
+    *,
+    now: Mapping[str, bytes],
+    before: Mapping[str, bytes],
+    sent: SentEnvelope | None = None,
+) -> bytes:
+    """The frame that resumes a response: the new items, and what is asked for otherwise `now` than `before`."""
+    otherwise = {name: members[name] for name, digest in now.items() if before.get(name) != digest}
+    gone = dict.fromkeys(sorted(before.keys() - now.keys()), _NULL)
+    tail = [(APPEND_FIELD, msgspec.json.encode(response_id)), ("input", b"[%b]" % b",".join(new))]
+    return _frame(otherwise | gone, tail, sent, APPEND_TYPE)
+
+
+def _frame(
+    members: Mapping[str, bytes], tail: list[tuple[str, bytes]], sent: SentEnvelope | None, kind: str = _CREATE
+) -> bytes:
     """`sent` is given for a server that takes digests; members it has not seen yet travel whole, and are noted."""
     digests: dict[str, str] = {}
 
     def pairs() -> Iterator[tuple[str, bytes]]:
-        yield "type", _CREATE
+        yield "type", msgspec.json.encode(kind)
         for name, raw in members.items():
             if name in _DROPPED:
                 continue

@@ -14,7 +14,7 @@ from proxy.frame import SentEnvelope
 from wire.errors import CONNECTION_LIMIT
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from proxy.pool import Slot
 
@@ -36,7 +36,10 @@ class LinkEnded(Exception):
 
 
 class Link:
-    """An open WebSocket in a slot. `on_end` is called once with the cause when it ends."""
+    """An open WebSocket in a slot. `on_end` is called once with the cause when it ends.
+
+    `appends` says whether its server resumes responses; `asked` is how its latest response was asked for, where known.
+    """
 
     def __init__(
         self,
@@ -44,10 +47,13 @@ class Link:
         socket: aiohttp.ClientWebSocketResponse[bool],
         *,
         envelope: bool,
+        appends: bool = False,
         on_end: Callable[[Link, str], None],
     ) -> None:
         self.slot = slot
         self.sent = SentEnvelope() if envelope else None
+        self.appends = appends
+        self.asked: Mapping[str, bytes] | None = None
         self.ended = ""
         self.heard = monotonic()
         self.pings: asyncio.Task[None] | None = None

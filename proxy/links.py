@@ -16,7 +16,7 @@ from proxy.headers import retry_after
 from proxy.link import GOING_AWAY, Link
 from proxy.pool import Dial, NoSlot, Pool, Slot
 from proxy.trust import Trust
-from wire.extensions import ENVELOPE, FEATURES_HEADER, features
+from wire.extensions import APPEND, ENVELOPE, FEATURES_HEADER, features
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -189,7 +189,8 @@ class Links:
             self.dialect = dialect.DELTAWIRE
         elif self.dialect is dialect.DELTAWIRE:
             self.dialect = dialect.of(self._settings.upstream)  # another kind of server has taken its place
-        link = Link(slot, socket, envelope=ENVELOPE in offered, on_end=self._ended)
+        appends = APPEND in offered and self._settings.append == "auto"
+        link = Link(slot, socket, envelope=ENVELOPE in offered, appends=appends, on_end=self._ended)
         self._links[slot.id] = link
         share = random.uniform(1 - AGE_JITTER, 1)  # noqa: S311 - spreads load, keeps no secret
         self.pool.opened(slot, monotonic(), max_age=self.dialect.max_age, share=share)

@@ -315,6 +315,12 @@ PROXY: tuple[Option, ...] = (
     _MAX_BODY,
     Option("max-links", "256", count, "upstream WebSockets at once; beyond it turns go by HTTP"),
     Option("link-max-age", "55m", duration, "age at which a link is retired between turns, in seconds"),
+    Option(
+        "append",
+        "auto",
+        one_of("auto", "off"),
+        "auto: a server that offers it is sent only what differs from the turn before (docs/wire.md)",
+    ),
     Option("link-compression", "off", one_of("off", "on"), "on: offer permessage-deflate; fewer bytes for more CPU"),
     Option("ping-interval", "25s", duration, "silence on a link after which it is pinged, in seconds"),
     Option("max-state", "64MiB", size, "memory for heads, in bytes; the least recently used go first"),

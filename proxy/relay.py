@@ -105,7 +105,7 @@ class Relay:
             return await self._failed(step.error, silent=silent)
         if not self._streamed:
             return await self._client.json(self._answer.response()) if self._answer.phase is Phase.ENDED else None
-        self._pending.append(sse.encode(step.type, step.frame))
+        self._pending += [sse.encode(one.type, one.frame) for one in (step.before, step) if one is not None]
         if self._answer.phase >= Phase.SPEAKING and not self._client.opened:
             await self._flush()
         if self._answer.phase is Phase.ENDED:

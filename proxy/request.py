@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 
-from wire.extensions import ENVELOPE_FIELD
+from wire.extensions import APPEND_FIELD, ENVELOPE_FIELD
 from wire.split import members
 
 _SET_BY_CLIENT = ("previous_response_id", "conversation")
-_ONLY_ON_LINKS = frozenset({"type", "stream_id", "generate", ENVELOPE_FIELD})
+_ONLY_ON_LINKS = frozenset({"type", "stream_id", "generate", ENVELOPE_FIELD, APPEND_FIELD})
 """Members that have a meaning in a frame and none in a body: what they are to mean is for the upstream to say."""
 _ABSENT = (None, b"null")
 _OFF = (None, b"null", b"false")

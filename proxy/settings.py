@@ -43,6 +43,7 @@ class ProxySettings:
     max_body: int = 128 * MIB
     max_links: int = 256
     link_max_age: float = 55 * MINUTE
+    append: Literal["auto", "off"] = "auto"
     link_compression: Literal["off", "on"] = "off"
     ping_interval: float = 25.0
     max_state: int = 64 * MIB

@@ -68,13 +68,24 @@ async def test_every_possible_delta_is_one_and_nothing_else_changes(tmp_path: Pa
     assert all(bool(turn.reason) == (turn.transport != "delta") for turn in report.turns)
 
 
-async def test_an_upstream_that_takes_digests_is_sent_less_and_sees_the_same(tmp_path: Path) -> None:
+@pytest.mark.parametrize("features", [{"envelope"}, {"append"}, {"envelope", "append"}], ids=sorted)
+async def test_an_upstream_that_takes_less_is_sent_less_and_sees_the_same(tmp_path: Path, features: set[str]) -> None:
     path = make_trace.talk(instructions="x" * 2000).write(tmp_path / "client" / "a.jsonl")
-    plain, offered = await replay(path, real), await replay(path, real, envelope=True)
+    plain, offered = await replay(path, real), await replay(path, real, features=features)
     assert (offered.ok, offered.count("delta")) == (True, plain.count("delta"))
     sizes = [[turn.upstream_bytes for turn in report.turns] for report in (plain, offered)]
     assert sizes[0][0] == sizes[1][0]
     assert all(less < more - 1000 for more, less in zip(sizes[0][1:], sizes[1][1:], strict=True))
+
+
+# Other instructions do not block a delta to our own server, so there the side request takes the conversation's place.
+@pytest.mark.parametrize("name", sorted(TALKS.keys() - {"side requests"}))
+async def test_responses_that_are_resumed_look_the_same_to_every_client(tmp_path: Path, name: str) -> None:
+    recording, transports = TALKS[name]
+    path = recording.write(tmp_path / "client" / "a.jsonl")
+    report = await replay(path, real, features={"append"})
+    assert (report.context_errors, report.visible, report.missed) == ([], [], {})
+    assert [turn.transport for turn in report.turns] == transports
 
 
 async def test_a_cut_is_said_to_the_client_and_listed_as_explained(tmp_path: Path) -> None:

@@ -210,19 +210,26 @@ def test_weights_that_are_there_are_not_fetched_again(
 # Replays
 
 
-@pytest.mark.parametrize(("words", "offered"), [([], False), (["--features", "envelope"], True)])
+@pytest.mark.parametrize(
+    ("words", "offered"),
+    [
+        ([], ["none"]),
+        (["--features", "envelope"], ["envelope"]),
+        (["--features", "envelope,append"], ["envelope", "append"]),
+    ],
+)
 def test_a_replays_upstream_offers_what_it_is_told_to(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: list[str], *, offered: bool
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: list[str], offered: list[str]
 ) -> None:
-    told: dict[str, bool] = {}
+    told: dict[str, object] = {}
 
-    def replayed(*_: object, **options: bool) -> int:
+    def replayed(*_: object, **options: object) -> int:
         told.update(options)
         return 0
 
     monkeypatch.setattr("bench.replay.main", replayed)
     assert cli.main(["replay", str(tmp_path), *words]) == 0
-    assert told == {"envelope": offered}
+    assert told == {"features": offered}
 
 
 # Serving

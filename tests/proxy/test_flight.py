@@ -29,6 +29,7 @@ from upstream.scripted.faults import (
     Stray,
 )
 from wire.errors import ApiError, connection_limit, invalid_request, previous_not_found, server_error
+from wire.split import members
 
 FIRST = ("full", "first_turn")
 DELTA = ("delta", None)
@@ -477,3 +478,118 @@ async def test_conversations_at_random_with_faults_never_lose_or_double_anything
         await rig.quiet()
         transports = [turn["transport"] for turn in rig.running.sidecar.recent.newest()]
         assert "delta" in transports
+
+
+# Responses that are resumed
+
+APPEND = {"append": True}
+FULLY: dict[str, Any] = {
+    "instructions": "Be brief. " * 60,
+    "tools": [{"type": "function", "name": "f", "description": "d" * 400}],
+}
+
+
+@pytest.mark.parametrize("store", [True, False, ...])
+@pytest.mark.parametrize("stream", [True, False])
+async def test_a_server_that_offers_it_is_sent_only_what_differs(*, stream: bool, store: object) -> None:
+    async with rigged(upstream=APPEND) as rig:
+        talk = Talk(rig, stream=stream, store=store, **FULLY)
+        for text in ("a", "b", "c", "d"):
+            got = await talk.say(text)
+            assert got.response["instructions"] == FULLY["instructions"]
+            assert [tool["name"] for tool in got.response["tools"]] == ["f"]
+            assert (got.response["status"], got.response["previous_response_id"]) == ("completed", None)
+        assert talk.ways == [FIRST, DELTA, DELTA, DELTA]
+        assert [turn.resumes for turn in rig.up.turns] == [False, True, True, True]
+        assert all(len(turn.raw) < 400 for turn in rig.up.turns[1:])
+
+
+async def test_the_client_of_a_resumed_turn_reads_the_events_of_any_turn() -> None:
+    async with rigged(upstream=APPEND) as rig, rigged() as plain:
+        talks = [Talk(one, store=False, **FULLY) for one in (rig, plain)]
+        for talk in talks:
+            await talk.say("a")
+        got, expected = [await talk.say("b") for talk in talks]
+        assert got.types == expected.types
+        assert [event["sequence_number"] for event in got.events] == list(range(len(got.events)))
+        assert got.response.keys() == expected.response.keys()
+        assert rig.up.turns[1].resumes
+
+
+async def test_members_that_change_come_or_go_are_all_that_a_resumed_turn_asks_for() -> None:
+    async with rigged(upstream=APPEND) as rig:
+        talk = Talk(rig, temperature=0.5, user="u", **FULLY)
+        await talk.say("a")
+        talk.envelope |= {"temperature": 1.0, "top_p": 0.5, "instructions": "Be.", "user": ...}
+        assert (await talk.say("b")).way == DELTA
+        assert {"temperature", "top_p", "instructions", "user"} <= members(rig.up.turns[1].raw).keys()
+        assert "tools" not in members(rig.up.turns[1].raw)
+        await talk.say("c")
+        assert rig.up.turns[2].envelope == rig.up.turns[1].envelope | {"metadata": {"n": "3"}}
+        assert members(rig.up.turns[2].raw).keys() == {"type", "response_id", "input", "metadata"}
+
+
+async def test_a_server_that_forgot_how_it_was_asked_is_sent_everything_once() -> None:
+    async with rigged(upstream=APPEND) as rig:
+        talk = Talk(rig, store=False, **FULLY)
+        await talk.say("a")
+        rig.up.connections[0].cache.latest.clear()
+        assert (await talk.say("b")).way == FORGOT
+        assert (await talk.say("c")).way == DELTA
+        assert [turn.resumes for turn in rig.up.turns] == [False, True, False, True]
+        assert (await rig.metrics())("deltawire_retries_total", cause="previous_response_not_found") == 1
+
+
+@pytest.mark.parametrize("fault", [Incomplete(), Failed(), ErrorFirst(server_error("boom")), CloseAfter(5, 1011)])
+async def test_after_a_resumed_turn_that_came_to_nothing_everything_is_sent(fault: Fault) -> None:
+    async with rigged(on(2, fault), upstream=APPEND) as rig:
+        talk = Talk(rig, **FULLY)
+        await talk.say("a")
+        got = await talk.say("b")
+        assert got.status == (500 if isinstance(fault, ErrorFirst) else 200)
+        assert rig.up.turns[1].resumes
+        assert (await talk.send()).way[0] == "full"
+        assert not rig.up.turns[2].resumes
+
+
+async def test_a_stored_response_that_another_link_made_is_continued_and_not_resumed() -> None:
+    async with rigged(upstream=APPEND) as rig:
+        talk = Talk(rig, **FULLY)
+        await talk.say("a")
+        await rig.spare()
+        await rig.up.connections[0].close()
+        await until(lambda: rig.states == ["IDLE"])
+        assert (await talk.say("b")).way == DELTA
+        assert (await talk.say("c")).way == DELTA
+        assert [turn.resumes for turn in rig.up.turns] == [False, False, True]
+
+
+async def test_a_branch_is_continued_and_not_resumed() -> None:
+    async with rigged(upstream=APPEND) as rig:
+        talk = Talk(rig)
+        await talk.say("a")
+        branch = talk.fork()
+        await talk.say("b")
+        assert (await branch.say("c")).way == DELTA
+        assert [turn.resumes for turn in rig.up.turns] == [False, True, False]
+
+
+async def test_nothing_is_resumed_where_it_is_switched_off_or_not_offered() -> None:
+    for options in ({"upstream": APPEND, "append": "off"}, {"upstream": {"envelope": True}}):
+        async with rigged(**options) as rig:
+            talk = Talk(rig, **FULLY)
+            for text in ("a", "b"):
+                await talk.say(text)
+            assert talk.ways == [FIRST, DELTA]
+            assert not any(turn.resumes for turn in rig.up.turns)
+
+
+async def test_members_that_travel_as_digests_may_change_in_a_resumed_turn() -> None:
+    async with rigged(upstream={"append": True, "envelope": True}) as rig:
+        talk = Talk(rig, **FULLY)
+        await talk.say("a")
+        for instructions in ("Be.", FULLY["instructions"]):
+            talk.envelope["instructions"] = instructions
+            assert (await talk.say("b")).way == DELTA
+        assert b"deltawire_envelope" in rig.up.turns[2].raw
+        assert rig.up.turns[2].resumes

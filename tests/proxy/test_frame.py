@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from proxy import frame
 from proxy.frame import SentEnvelope
+from state.digest import Keyed
 from wire.extensions import ENVELOPE_BYTES, ENVELOPE_FIELD, ENVELOPE_MEMBERS, ENVELOPE_WORTHWHILE, envelope_digest
 from wire.split import members
 
@@ -143,3 +144,56 @@ def test_members_keep_the_order_of_the_body(body: dict[str, Any]) -> None:
     kept = [name for name in raw if name not in DROPPED | {"input"}]
     assert list(members(frame.full(raw))) == ["type", *kept, "input"]
     assert list(members(frame.delta(raw, "r", []))) == ["type", *kept, "previous_response_id", "input"]
+
+
+# Frames that say what differs
+
+KEYED = Keyed(b"k")
+_REQUESTS = st.dictionaries(
+    st.sampled_from(["model", "tools", "instructions", "user", "metadata", "stream", "background"]),
+    st.sampled_from([b"1", b"1.0", b"null", b'{"a":1,"b":2}', b'{"b":2,"a":1}', LARGE]),
+)
+
+
+def appended(before: dict[str, bytes], now: dict[str, bytes], sent: SentEnvelope | None = None) -> dict[str, bytes]:
+    asked = [frame.asked(body, KEYED) for body in (before, now)]
+    return members(frame.append(now, 'resp_"1', [b'{"c": 1.00}', b'"d"'], before=asked[0], now=asked[1], sent=sent))
+
+
+def test_a_frame_that_appends_names_the_response_and_has_the_new_items() -> None:
+    body = members(BODY)
+    assert appended(body, body) == {
+        "type": b'"response.append"',
+        "response_id": b'"resp_\\"1"',
+        "input": b'[{"c": 1.00},"d"]',
+    }
+
+
+def test_what_it_asks_for_otherwise_travels_as_it_stands_and_what_it_asks_for_no_more_as_null() -> None:
+    told = appended({"a": b"1", "b": b"2", "c": b"3"}, {"a": b"1", "b": b"2.0", "d": b"1.00"})
+    assert {name: told[name] for name in "bcd"} == {"b": b"2.0", "c": b"null", "d": b"1.00"}
+    assert "a" not in told
+
+
+def test_what_it_asks_for_otherwise_travels_as_a_digest_where_the_link_has_carried_it() -> None:
+    sent = SentEnvelope()
+    frame.full({"instructions": LARGE, "input": b"[]"}, sent)
+    told = appended({"instructions": b'"be"'}, {"instructions": LARGE}, sent)
+    assert json.loads(told[ENVELOPE_FIELD]) == {"instructions": envelope_digest(LARGE)}
+
+
+def test_how_a_request_is_asked_holds_no_content() -> None:
+    assert {len(digest) for digest in frame.asked({"user": b'"secret"', "input": b"[]"}, KEYED).values()} == {16}
+
+
+@given(_REQUESTS, _REQUESTS)
+def test_the_earlier_request_and_what_is_said_to_differ_are_the_request(
+    before: dict[str, bytes], now: dict[str, bytes]
+) -> None:
+    told = appended(before, now)
+    changes = {name: raw for name, raw in told.items() if name not in {"type", "response_id", "input"}}
+    whole = {name: raw for name, raw in (before | changes).items() if name not in DROPPED}
+    assert {name: raw for name, raw in whole.items() if raw != b"null"} == {
+        name: raw for name, raw in now.items() if name not in DROPPED and raw != b"null"
+    }
+    assert all(before.get(name) != raw for name, raw in changes.items() if name in now)

@@ -58,6 +58,7 @@ def body(members: str, given_input: str = "[]") -> bytes:
         ('"stream_id":"lane"', "readable", False),
         ('"generate":false', "readable", False),
         ('"deltawire_envelope":{}', "readable", False),
+        ('"response_id":"resp_1"', "readable", False),
         ('"deltawire\\u005fenvelope":{}', "readable", False),
     ],
 )

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from wire.response import shown_for
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
@@ -15,11 +17,14 @@ _ECHOED: Json = {
     "instructions": None,
     "max_output_tokens": None,
     "max_tool_calls": None,
+    "frequency_penalty": 0.0,
     "metadata": {},
     "model": "scripted",
     "parallel_tool_calls": True,
+    "presence_penalty": 0.0,
     "previous_response_id": None,
     "prompt_cache_key": None,
+    "prompt_cache_retention": None,
     "reasoning": {"effort": None, "summary": None},
     "safety_identifier": None,
     "service_tier": "default",
@@ -28,10 +33,12 @@ _ECHOED: Json = {
     "text": {"format": {"type": "text"}},
     "tool_choice": "auto",
     "tools": [],
+    "top_logprobs": 0,
     "top_p": 1.0,
     "truncation": "disabled",
     "user": None,
 }
+_ORDER = tuple(shown_for({}))
 _PREFIX = {"message": "msg", "function_call": "fc", "custom_tool_call": "ctc", "reasoning": "rs"}
 _PIECES = 3
 
@@ -64,7 +71,7 @@ def response_object(
 ) -> Json:
     """The completed response: the request's fields echoed, items numbered where they have no id."""
     output = [_identified(item, f"{response_id.removeprefix('resp_')}_{index}") for index, item in enumerate(items)]
-    return {
+    made = {
         "id": response_id,
         "object": "response",
         "created_at": CREATED_AT,
@@ -83,6 +90,7 @@ def response_object(
             "total_tokens": input_tokens + len(output),
         },
     }
+    return {name: made[name] for name in _ORDER}
 
 
 def answer(

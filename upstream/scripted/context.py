@@ -10,97 +10,26 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import dataclass, field
-from typing import Any, Literal
 
+from upstream.scripted.turn import ContextItem, Turn
 from wire.errors import ApiError, invalid_request, previous_not_found
 from wire.exact import Inexact, parse
-from wire.extensions import ENVELOPE_FIELD, ENVELOPE_MEMBERS, ENVELOPE_UNKNOWN, envelope_digest
-from wire.split import Malformed, elements, members, splice
+from wire.extensions import (
+    APPEND_FIELD,
+    APPEND_TYPE,
+    ENVELOPE_FIELD,
+    ENVELOPE_MEMBERS,
+    ENVELOPE_UNKNOWN,
+    envelope_digest,
+)
+from wire.split import Malformed, elements, members
 
-Json = dict[str, Any]
-Transport = Literal["http", "ws"]
-Outcome = Literal["running", "completed", "incomplete", "failed", "error", "refused", "broken"]
-
+_OF_ONE_TURN = frozenset({"input", "type", "stream_id", "generate", "previous_response_id"})
 MAX_LANES = 32
 """Distinct `stream_id`s in the life of one connection."""
 _LANE = re.compile(r"[A-Za-z0-9_.-]{1,256}")
 HTTP_ONLY_ABSENT = ("type", "stream_id", "generate", ENVELOPE_FIELD)
 """Members that exist in WebSocket mode only; the API refuses them in a POST."""
-NOT_ENVELOPE = frozenset({"input", "type", "stream", "stream_id", "background", "previous_response_id", ENVELOPE_FIELD})
-"""Members that belong to the way of a turn, not to what is asked for."""
-
-
-@dataclass(frozen=True, slots=True)
-class ContextItem:
-    """One item as the model sees it. An `output` item is one that this upstream made.
-
-    `other` is the form of the same item in the terminal event, where it differs from the one in `output_item.done`.
-    """
-
-    raw: bytes
-    output: bool = False
-    other: bytes = b""
-
-    @property
-    def value(self) -> Json:
-        """The parsed item."""
-        value: Json = json.loads(self.raw)
-        return value
-
-
-@dataclass(slots=True)
-class Turn:
-    """One `response.create` or POST, with what was made of it. Numbers count from 1; connection 0 is HTTP."""
-
-    number: int
-    transport: Transport
-    connection: int
-    raw: bytes
-    headers: dict[str, str] = field(default_factory=dict)
-    size: int = 0
-    """Bytes of the body as it came over the wire, which may have been compressed."""
-    members: dict[str, bytes] = field(default_factory=dict)
-    """Top-level members as received, digests of the envelope resolved."""
-    context: tuple[ContextItem, ...] = ()
-    own: tuple[ContextItem, ...] = ()
-    """The items of the frame itself: the tail of `context`."""
-    response_id: str = ""
-    output: list[ContextItem] = field(default_factory=list)
-    outcome: Outcome = "running"
-    error: ApiError | None = None
-    remarks: list[str] = field(default_factory=list)
-    """What a strict reader of the documentation would object to, though services tolerate it."""
-    events_sent: int = 0
-
-    @property
-    def body(self) -> Json:
-        """The parsed body."""
-        body: Json = json.loads(splice(self.members.items()))
-        return body
-
-    @property
-    def envelope(self) -> Json:
-        """All of the body that is neither input nor way."""
-        return {name: json.loads(raw) for name, raw in self.members.items() if name not in NOT_ENVELOPE}
-
-    @property
-    def lane(self) -> str:
-        """The `stream_id`; empty for the default lane."""
-        return self._text("stream_id")
-
-    @property
-    def parent(self) -> str:
-        """The `previous_response_id` as received; empty without one."""
-        return self._text("previous_response_id")
-
-    @property
-    def stored(self) -> bool:
-        """Whether the response is kept beyond the connection: unless `store` says false."""
-        return self.members.get("store", b"true").strip() != b"false"
-
-    def _text(self, name: str) -> str:
-        value = json.loads(self.members.get(name, b"null"))
-        return value if isinstance(value, str) else ""
 
 
 @dataclass(slots=True)
@@ -115,10 +44,12 @@ class Cache:
 class Contexts:
     """All that one scripted upstream remembers of answered turns."""
 
-    def __init__(self, *, envelope: bool = False, lanes: bool = False) -> None:
+    def __init__(self, *, envelope: bool = False, append: bool = False, lanes: bool = False) -> None:
         self._envelope_offered = envelope
+        self._append_offered = append
         self._lanes_offered = lanes
         self._context: dict[str, tuple[ContextItem, ...]] = {}
+        self._asked: dict[str, dict[str, bytes]] = {}
         self._stored: set[str] = set()
         self._outputs: dict[str, ContextItem] = {}
 
@@ -144,6 +75,7 @@ class Contexts:
     def commit(self, turn: Turn, cache: Cache) -> None:
         """A completed response becomes what its connection continues, and what others may where it is stored."""
         self._context[turn.response_id] = turn.context + tuple(turn.output)
+        self._asked[turn.response_id] = {name: raw for name, raw in turn.members.items() if name not in _OF_ONE_TURN}
         cache.latest[turn.lane] = turn.response_id
         if turn.stored:
             self._stored.add(turn.response_id)
@@ -171,7 +103,23 @@ class Contexts:
         if "stream_id" in parts:
             self._check_lane(json.loads(parts["stream_id"]), cache)
         turn.remarks += [f"{name} sent over WebSocket" for name in ("stream", "background") if name in parts]
-        return self._with_envelope(parts, cache)
+        return self._whole(turn, self._with_envelope(parts, cache), cache)
+
+    def _whole(self, turn: Turn, parts: dict[str, bytes], cache: Cache) -> dict[str, bytes]:
+        """The members of the request that a frame stands for."""
+        if json.loads(parts.get("type", b"null")) != APPEND_TYPE:
+            return parts
+        if not self._append_offered:
+            raise invalid_request("Unknown event type.", param="type")
+        turn.resumes = True
+        parent = parts.pop(APPEND_FIELD, b"null")
+        named = json.loads(parent)
+        # A frame that cannot be resumed has a parent all the same: it is that which is lost with it.
+        turn.members = parts | {"previous_response_id": parent}
+        if named is None or cache.latest.get(turn.lane) != named:
+            raise previous_not_found(str(named))
+        whole = self._asked[named] | turn.members
+        return {name: raw for name, raw in whole.items() if raw != b"null" or name not in parts}
 
     def _check_lane(self, name: object, cache: Cache) -> None:
         if not self._lanes_offered:

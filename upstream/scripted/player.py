@@ -8,9 +8,10 @@ import json
 from typing import TYPE_CHECKING
 
 from upstream.scripted.answers import answer
-from upstream.scripted.context import Cache, ContextItem, Contexts, Transport, Turn
+from upstream.scripted.condense import condensed
 from upstream.scripted.script import Decide, Play, ScriptEnded
 from upstream.scripted.steps import Binary, Close, Hang, Reset, Step, Text, Wait
+from upstream.scripted.turn import ContextItem, Transport, Turn
 from wire.errors import ApiError, from_frame, server_error
 from wire.events import COMPLETED, ITEM_DONE, TERMINAL, Event, peek, response_head
 from wire.split import Malformed, elements
@@ -18,6 +19,7 @@ from wire.split import Malformed, elements
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from upstream.scripted.context import Cache, Contexts
     from upstream.scripted.sinks import Sink
 
 
@@ -69,10 +71,12 @@ class Player:
         """Carry out the play. What is answered counts as answered before it is written."""
         done: dict[int, bytes] = {}
         try:
-            for step in play.steps(turn, _name(turn)):
+            steps = play.steps(turn, _name(turn))
+            for step, said in zip(steps, condensed(steps, turn.members) if turn.resumes else steps, strict=True):
                 if isinstance(step, Text):
                     self._note(turn, step.data, cache, done)
-                await _carry_out(step, sink)
+                if said is not None:
+                    await _carry_out(said, sink)
                 if isinstance(step, Close | Reset):
                     break
         except ConnectionError:

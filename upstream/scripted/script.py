@@ -12,8 +12,8 @@ from upstream.scripted.answers import answer, events_of
 from upstream.scripted.steps import Step, Text
 
 if TYPE_CHECKING:
-    from upstream.scripted.context import Turn
     from upstream.scripted.faults import Fault
+    from upstream.scripted.turn import Turn
     from wire.errors import ApiError
 
 Json = dict[str, Any]

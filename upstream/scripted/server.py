@@ -12,17 +12,19 @@ from aiohttp import web
 
 from upstream.scripted.answers import message
 from upstream.scripted.connection import Accept, Connection
-from upstream.scripted.context import Cache, Contexts, Turn
+from upstream.scripted.context import Cache, Contexts
 from upstream.scripted.faults import RefuseUpgrade
 from upstream.scripted.player import Player
 from upstream.scripted.script import Play, Script, as_function
 from upstream.scripted.sinks import HttpSink
 from wire.coding import BodyError, decode
 from wire.errors import ApiError, invalid_request
-from wire.extensions import ENVELOPE, FEATURES_HEADER
+from wire.extensions import APPEND, ENVELOPE, FEATURES_HEADER
 
 if TYPE_CHECKING:
     from types import TracebackType
+
+    from upstream.scripted.turn import Turn
 
 _ACCEPT = Accept()
 _NO_LIMIT = 2**40
@@ -64,8 +66,8 @@ class ScriptedUpstream:
     """An upstream that plays given answers and checks what it is sent.
 
     `async with ScriptedUpstream(script) as up:` serves at `up.url`, the base URL of an SDK. Every turn is in
-    `up.turns`; what no correct client does is in `up.violations`. `envelope` and `lanes` offer these features;
-    `script_warmups` lets the script answer `generate: false` too.
+    `up.turns`; what no correct client does is in `up.violations`. `envelope`, `append` and `lanes` offer these
+    features; `script_warmups` lets the script answer `generate: false` too.
     """
 
     def __init__(
@@ -75,6 +77,7 @@ class ScriptedUpstream:
         upgrades: Upgrades = _ACCEPT,
         others: Callable[[Call], Reply] | None = None,
         envelope: bool = False,
+        append: bool = False,
         lanes: bool = False,
         script_warmups: bool = False,
     ) -> None:
@@ -85,10 +88,10 @@ class ScriptedUpstream:
         self.calls: list[Call] = []
         self.url = ""
         self._others = others
-        self._envelope = envelope
+        self._features = [name for name, offered in ((ENVELOPE, envelope), (APPEND, append)) if offered]
         self._lanes = lanes
         self._change = asyncio.Event()
-        contexts = Contexts(envelope=envelope, lanes=lanes)
+        contexts = Contexts(envelope=envelope, append=append, lanes=lanes)
         self._player = Player(as_function(script), contexts, self._change.set, script_warmups=script_warmups)
         self._runner: web.AppRunner | None = None
 
@@ -170,8 +173,9 @@ class ScriptedUpstream:
                 body=upgrade.body,
                 headers={"content-type": "application/json", **upgrade.headers},
             )
-        if self._envelope:
-            upgrade = Accept({FEATURES_HEADER: ENVELOPE, **upgrade.headers}, upgrade.deflate, upgrade.answer_pings)
+        if self._features:
+            offered = {FEATURES_HEADER: ", ".join(self._features), **upgrade.headers}
+            upgrade = Accept(offered, upgrade.deflate, upgrade.answer_pings)
         connection = Connection(len(self.connections) + 1, request, upgrade, self._player, lanes=self._lanes)
         self.connections.append(connection)
         self._change.set()

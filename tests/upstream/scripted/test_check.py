@@ -5,7 +5,7 @@ import pytest
 
 from upstream.scripted.answers import function_call, message, reasoning
 from upstream.scripted.check import check_context, compare, difference
-from upstream.scripted.context import ContextItem, Turn
+from upstream.scripted.turn import ContextItem, Turn
 from wire.errors import previous_not_found
 from wire.exact import parse
 
@@ -139,3 +139,11 @@ def test_missing_and_superfluous_turns_are_reported() -> None:
 )
 def test_the_first_difference_is_a_path(one: bytes, other: bytes, path: str | None) -> None:
     assert difference(parse(one), parse(other)) == path
+
+
+def test_in_a_resumed_turn_null_and_absent_are_the_same() -> None:
+    turn = _turn(_sent(A), parent="resp_1", model="m", user=None)
+    assert _found(turn, input=[A], model="m", top_p=None) == ["turn 1 $.top_p: was lost", "turn 1 $.user: was added"]
+    turn.resumes = True
+    assert _found(turn, input=[A], model="m", top_p=None) == []
+    assert _found(turn, input=[A], model="n", top_p=1) == ["turn 1 $.model: differs", "turn 1 $.top_p: was lost"]

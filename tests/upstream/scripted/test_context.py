@@ -4,7 +4,8 @@ from typing import Any
 import pytest
 
 from upstream.scripted.answers import function_call, message
-from upstream.scripted.context import MAX_LANES, Cache, ContextItem, Contexts, Transport, Turn
+from upstream.scripted.context import MAX_LANES, Cache, Contexts
+from upstream.scripted.turn import ContextItem, Transport, Turn
 from wire.errors import PREVIOUS_NOT_FOUND, ApiError
 from wire.extensions import ENVELOPE_UNKNOWN, envelope_digest
 
@@ -190,3 +191,41 @@ def test_lane_names_are_checked_counted_and_refused_where_not_offered() -> None:
 def test_the_envelope_is_all_that_is_neither_input_nor_way() -> None:
     turn = _open(Contexts(), Cache(), type="response.create", input=[A], stream=True, model="m", tools=[], x=1)
     assert turn.envelope == {"model": "m", "tools": [], "x": 1}
+
+
+# Responses that are resumed
+
+
+def _append(contexts: Contexts, cache: Cache, name: str, **body: Any) -> Turn:
+    return _open(contexts, cache, type="response.append", response_id=name, **body)
+
+
+def test_a_resumed_turn_is_the_request_before_it_but_for_what_it_says() -> None:
+    contexts, cache = Contexts(append=True), Cache()
+    first = _open(contexts, cache, type="response.create", input=[A], model="m", user="u", store=False, top_p=1)
+    _complete(contexts, cache, first, "resp_1", ANSWER)
+    second = _append(contexts, cache, "resp_1", input=[B], user=None, top_p=0.5)
+    _complete(contexts, cache, second, "resp_2")
+    third = _append(contexts, cache, "resp_2", input=[C])
+
+    assert (second.resumes, second.parent, _values(second)) == (True, "resp_1", [A, ANSWER, B])
+    assert second.envelope == third.envelope == {"model": "m", "store": False, "top_p": 0.5}
+    assert _values(third) == [A, ANSWER, B, C]
+
+
+def test_only_the_latest_response_of_the_lane_is_resumed() -> None:
+    contexts, cache = Contexts(append=True), Cache()
+    for name in ("resp_1", "resp_2"):
+        _complete(contexts, cache, _open(contexts, cache, input=[A]), name)
+    for name in ("resp_1", "resp_9"):
+        assert _refusal(contexts, cache, type="response.append", response_id=name).code == PREVIOUS_NOT_FOUND
+    assert _refusal(contexts, cache, type="response.append").code == PREVIOUS_NOT_FOUND
+    turn = _turn({"type": "response.append", "response_id": "resp_2", "input": 3})
+    with pytest.raises(ApiError):
+        contexts.open(turn, cache)
+    contexts.evict(turn, cache)
+    assert cache.latest == {}, "the response that could not be resumed is lost with the turn"
+
+
+def test_where_it_is_not_offered_the_frame_is_of_an_unknown_type() -> None:
+    assert _refusal(Contexts(), Cache(), type="response.append", response_id="resp_1").param == "type"

@@ -6,7 +6,7 @@ import pytest
 
 from tests.support.responses import create, user
 from upstream.scripted.answers import message, reasoning
-from upstream.scripted.context import Cache, Contexts, Turn
+from upstream.scripted.context import Cache, Contexts
 from upstream.scripted.faults import (
     CloseAfter,
     EmptyOutput,
@@ -19,6 +19,7 @@ from upstream.scripted.faults import (
 )
 from upstream.scripted.player import Player
 from upstream.scripted.script import Play
+from upstream.scripted.turn import Turn
 from wire.errors import ApiError
 
 BUSY = ApiError(503, "Busy.")

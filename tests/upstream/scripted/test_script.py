@@ -3,10 +3,10 @@ import json
 import pytest
 
 from upstream.scripted.answers import events_of, message, response_object
-from upstream.scripted.context import ContextItem, Turn
 from upstream.scripted.faults import CloseAfter, EmptyOutput
 from upstream.scripted.script import Play, ScriptEnded, as_function
 from upstream.scripted.steps import Reset, Text
+from upstream.scripted.turn import ContextItem, Turn
 from wire.errors import ApiError
 
 

@@ -45,6 +45,18 @@ async def test_a_streaming_post_gets_every_event(http: aiohttp.ClientSession) ->
     assert (events[0][0], events[-1][0]) == ("response.created", "response.completed")
 
 
+async def test_a_resumed_turn_is_answered_in_few_words(http: aiohttp.ClientSession) -> None:
+    async with ScriptedUpstream(append=True, envelope=True) as up, http.ws_connect(f"{up.url}/responses") as socket:
+        assert socket._response.headers["x-deltawire-features"] == "envelope, append"
+        first = (await ws_turn(socket, create([user("a")], store=False)))[-1]["response"]
+        frame = {"type": "response.append", "response_id": first["id"], "input": [user("b")]}
+        events = await ws_turn(socket, frame)
+        assert [events[0]["type"], events[-1]["type"]] == ["response.resumed", "response.done"]
+        assert [event["sequence_number"] for event in events[1:]] == list(range(2, len(events) + 1))
+        assert up.turns[1].outcome == "completed"
+        assert len(up.turns[1].context) == 3
+
+
 async def test_three_deltas_are_the_whole_conversation(http: aiohttp.ClientSession) -> None:
     plays = [Play(items=[function_call("call_1", "run")]), Play(items=[message("b")]), Play(items=[message("c")])]
     frames = [[user("a")], [tool_output("call_1")], [user("d")]]

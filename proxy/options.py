@@ -33,7 +33,7 @@ _DIGITS = re.compile(r"[0-9]{1,15}")
 _TOKEN = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
 _MIN_SECRET = 16
 ENGINES = ("sim", "local")
-REMOTE_ENGINES = ("chat", "llamacpp")
+REMOTE_ENGINES = ("chat", "llamacpp", "vllm", "sglang")
 ENGINE_KEY = "DELTAWIRE_ENGINE_KEY"
 """Environment variable with the engine's key; no option, since command lines are for all to see."""
 _URL = re.compile(r"[!-~]+")
@@ -335,7 +335,7 @@ UPSTREAM: tuple[Option, ...] = (
         "engine",
         "sim",
         engine,
-        "sim, a scripted agent; local, a small model; chat:URL, chat completions; llamacpp:URL, llama.cpp's server",
+        "sim, a scripted agent; local, a small model; chat:URL, chat completions; llamacpp:URL, vllm:URL or sglang:URL",
         shown=False,
     ),
     Option("engine-model", "", word, "model name that the engine is asked for, instead of the request's"),

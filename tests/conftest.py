@@ -28,11 +28,12 @@ _Report = TypeVar("_Report", pytest.TestReport, pytest.CollectReport)
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--soak", action="store_true", help="run the long tests as well")
     parser.addoption("--suites", action="store_true", help="run suites of others as well")
+    parser.addoption("--live", metavar="ENGINE", help="check a running engine, such as vllm:http://127.0.0.1:8000")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """What is not asked for by its option is not part of the run: deselected and counted as such, not skipped."""
-    unasked = [name for name in ("soak", "suites") if not config.getoption(f"--{name}")]
+    unasked = [name for name in ("soak", "suites", "live") if not config.getoption(f"--{name}")]
     left = [item for item in items if any(map(item.get_closest_marker, unasked))]
     if left:
         config.hook.pytest_deselected(items=left)

@@ -38,7 +38,10 @@ DOING = {
         for name in ("admin", "app", "http_api", "http_io", "http_stored", "jobs", "listener", "settling")
     ),
     *(f"upstream.{name}" for name in ("sim", "sinks", "tasks", "ws_api")),
-    *(f"upstream.engines.{name}" for name in ("chat", "endpoint", "llamacpp", "local", "select", "weights")),
+    *(
+        f"upstream.engines.{name}"
+        for name in ("chat", "endpoint", "llamacpp", "local", "select", "sglang", "vllm", "weights")
+    ),
     *(f"upstream.scripted.{name}" for name in ("connection", "player", "server", "sinks")),
     "state.redis_store",
     "telemetry.health",

@@ -22,7 +22,7 @@ OWN = {
 """What has a value of its own in the chart."""
 POOL = [
     *("", "0", "1", "-1", "256", "0.5", "1e3", "many", "off", "on", "true"),
-    *("auto", "full", "http", "link", "exact", "lenient", "debug", "info", "trace", "sim", "local", "vllm:http://vllm:8000"),
+    *("auto", "full", "http", "link", "exact", "lenient", "debug", "info", "trace", "sim", "local", "vllm:http://vllm:8000", "sglang:http://sglang:30000", "sglang:", "vllm:vllm"),
     *("llamacpp:http://llama:8080", "chat:http://vllm:8000/v1", "chat:https://[::1]:1/v1", "chat:", "chat:vllm", "chat:https://a/v1?b", "http:http://a"),
     *("55m", "30s", "250ms", "1.5h", "0.25s", "0s", "0.0m", "2d", "m", "1 h", "00s", "-5s"),
     *("64MiB", "1GiB", "1KiB", "0MiB", "128MB", "1.5GiB", "MiB", "1024"),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from contextlib import aclosing, asynccontextmanager
+from contextlib import aclosing, asynccontextmanager, contextmanager
 from typing import TYPE_CHECKING, Any
 
 import aiohttp
@@ -14,7 +14,7 @@ from upstream.engines.failures import broken_off, from_answer, unreachable
 from wire.sse import Parser
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, AsyncIterator
+    from collections.abc import AsyncGenerator, AsyncIterator, Iterator
 
 _log = structlog.get_logger("upstream")
 _TIMEOUT = aiohttp.ClientTimeout(total=None, sock_connect=10, sock_read=600)
@@ -47,25 +47,29 @@ class Endpoint:
         An answer that does not stream is one event. Closing the generator closes the connection. Without a body it is
         a GET.
         """
-        try:
+        with _failing(path):
             async with aclosing(self._events(path, body)) as events:
                 async for data in events:
                     yield data
-        except (aiohttp.ClientConnectorError, TimeoutError) as error:
-            _log.warning("engine_unreachable", error=type(error).__name__, path=path)
-            raise unreachable() from None
-        except (aiohttp.ClientError, OSError) as error:
-            _log.warning("engine_broke_off", error=type(error).__name__, path=path)
-            raise broken_off() from None
 
-    async def call(self, path: str, body: dict[str, Any] | None = None) -> dict[str, Any]:
-        """The JSON object that answers."""
+    async def status(self, path: str, body: dict[str, Any]) -> int:
+        """The status that answers, whichever it is."""
+        with _failing(path):
+            async with self._request(path, body) as answer:
+                return answer.status
+
+    async def tell(self, path: str, body: dict[str, Any] | None = None) -> bytes:
+        """The body that answers."""
         found = b""
         async with aclosing(self.events(path, body)) as events:
             async for data in events:
                 found = data or found
+        return found
+
+    async def call(self, path: str, body: dict[str, Any] | None = None) -> dict[str, Any]:
+        """The JSON object that answers."""
         try:
-            value = orjson.loads(found)
+            value = orjson.loads(await self.tell(path, body))
         except orjson.JSONDecodeError:
             value = None
         if not isinstance(value, dict):
@@ -109,6 +113,19 @@ class Endpoint:
             finally:
                 if not answer.content.at_eof():  # else the connection serves the next request
                     answer.close()
+
+
+@contextmanager
+def _failing(path: str) -> Iterator[None]:
+    """Failures of the connection as `ApiError`."""
+    try:
+        yield
+    except (aiohttp.ClientConnectorError, TimeoutError) as error:
+        _log.warning("engine_unreachable", error=type(error).__name__, path=path)
+        raise unreachable() from None
+    except (aiohttp.ClientError, OSError) as error:
+        _log.warning("engine_broke_off", error=type(error).__name__, path=path)
+        raise broken_off() from None
 
 
 def _encoded(value: dict[str, Any]) -> bytes:

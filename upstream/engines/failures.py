@@ -21,6 +21,8 @@ _WAIT = "retry-after"
 _MAX_MESSAGE = 1000
 _TOO_LONG = "exceed_context_size_error"
 """How llama.cpp calls a prompt that does not fit."""
+_WINDOW = "context length"
+"""What vLLM and SGLang speak of then, which have no name for it."""
 _CLIENTS = frozenset({400, 413, 415, 422})
 _BUSY = frozenset({503, 529})
 
@@ -44,7 +46,7 @@ def from_answer(status: int, headers: Mapping[str, str], body: bytes) -> ApiErro
         code = told.code or "rate_limit_exceeded"
         return ApiError(status, message, type="rate_limit_error", code=code, headers=waiting)
     if status in _CLIENTS:
-        named = "context_length_exceeded" if told.type == _TOO_LONG else told.code
+        named = "context_length_exceeded" if told.type == _TOO_LONG or _WINDOW in told.message else told.code
         return invalid_request(told.message[:_MAX_MESSAGE], code=named)
     if status == HTTPStatus.NOT_FOUND:
         return ApiError(status, "The engine does not have this model.", param="model", code="model_not_found")

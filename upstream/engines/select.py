@@ -7,7 +7,13 @@ from typing import TYPE_CHECKING
 from upstream.engines import local
 from upstream.engines.chat import Chat
 from upstream.engines.llamacpp import LlamaCpp
+from upstream.engines.reading import reading
+from upstream.engines.salt import Salts
+from upstream.engines.sglang import Sglang
+from upstream.engines.vllm import Vllm
 from upstream.sim import Sim
+from upstream.style import Style
+from upstream.tokens import vocabulary
 
 if TYPE_CHECKING:
     from upstream.engine import Engine
@@ -29,7 +35,13 @@ async def engine_for(settings: UpstreamSettings) -> Engine:
         return await local.start()
     if kind == "llamacpp" and url:
         return LlamaCpp(url, key=settings.engine_key)
-    raise ValueError(f"unknown engine {settings.engine!r}: sim, local, chat:URL, llamacpp:URL")
+    if kind in {"vllm", "sglang"} and url:
+        style, salts = Style(), Salts(settings.secret)
+        read = reading(style.template, vocabulary.load(style.vocabulary))
+        if kind == "vllm":
+            return Vllm(url, reading=read, salts=salts, model=settings.engine_model, key=settings.engine_key)
+        return Sglang(url, reading=read, salts=salts, key=settings.engine_key)
+    raise ValueError(f"unknown engine {settings.engine!r}: sim, local, chat:URL, llamacpp:URL, vllm:URL, sglang:URL")
 
 
 def models(settings: UpstreamSettings) -> tuple[str, ...]:

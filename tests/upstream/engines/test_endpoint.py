@@ -66,6 +66,21 @@ async def test_a_connection_that_may_not_carry_more_is_asked_to_end(*, keeps: bo
     assert [request.headers.get("connection") for request in seen] == [connection, None]
 
 
+async def test_a_status_can_be_asked_for_whatever_it_is_and_a_body_that_is_no_object() -> None:
+    async with _server() as (url, seen):
+        endpoint = Endpoint(url)
+        with capture_logs() as logs:
+            assert [await endpoint.status(path, {}) for path in ("/a", "/refused")] == [200, 401]
+        assert await endpoint.tell("/list", {}) == b"[]"
+        with pytest.raises(ApiError) as broken:
+            await endpoint.status("/broken", {})
+        await endpoint.close()
+
+    assert broken.value.status == 502
+    assert [request.method for request in seen[:3]] == ["POST"] * 3
+    assert logs == []
+
+
 async def test_an_answer_that_is_no_object_is_an_error() -> None:
     async with _server() as (url, _):
         endpoint = Endpoint(url)

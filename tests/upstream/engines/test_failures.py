@@ -28,6 +28,17 @@ def test_a_bad_request_is_explained_in_the_engines_words(status: int) -> None:
     assert error.type == "invalid_request_error"
 
 
+@pytest.mark.parametrize(
+    "message",
+    [
+        "Input length (9) exceeds model's maximum context length (8).",
+        "The input (9 tokens) is longer than the model's context length (8 tokens).",
+    ],
+)
+def test_a_prompt_that_does_not_fit_is_known_by_what_is_said_of_it(message: str) -> None:
+    assert from_answer(400, {}, _body(message)).code == "context_length_exceeded"
+
+
 def test_long_words_are_cut_and_bodies_of_another_form_are_survived() -> None:
     assert len(from_answer(400, {}, _body("x" * 5000)).message) == 1000
     for body in (b"", b"<html>", b"[]", b'{"detail": 3}'):

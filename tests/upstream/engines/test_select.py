@@ -5,6 +5,8 @@ import pytest
 from upstream.engines.chat import Chat
 from upstream.engines.llamacpp import LlamaCpp
 from upstream.engines.select import engine_for, models
+from upstream.engines.sglang import Sglang
+from upstream.engines.vllm import Vllm
 from upstream.settings import UpstreamSettings
 from upstream.sim import Sim
 
@@ -15,9 +17,13 @@ async def test_the_setting_names_the_engine() -> None:
     assert isinstance(engine, Chat)
     await engine.close()
     assert isinstance(await engine_for(UpstreamSettings(engine="llamacpp:http://127.0.0.1:1")), LlamaCpp)
+    assert isinstance(await engine_for(UpstreamSettings(engine="vllm:http://127.0.0.1:1")), Vllm)
+    assert isinstance(await engine_for(UpstreamSettings(engine="sglang:http://127.0.0.1:1")), Sglang)
 
 
-@pytest.mark.parametrize("name", ["", "none", "chat", "chat:", "llamacpp:", "sim:http://127.0.0.1:1"])
+@pytest.mark.parametrize(
+    "name", ["", "none", "chat", "chat:", "llamacpp:", "vllm:", "sglang", "sim:http://127.0.0.1:1"]
+)
 async def test_an_unknown_engine_is_one_clear_line(name: str) -> None:
     with pytest.raises(ValueError, match=rf"^unknown engine '{name}': sim, local, chat:URL"):
         await engine_for(UpstreamSettings(engine=name))

@@ -1,0 +1,114 @@
+"""The server in front of engines that are given tokens: what they are shown, turn by turn, by deltas and in full."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import aiohttp
+import pytest
+
+from tests.support.harmony import oracle
+from tests.upstream.engines.token_servers import SglangServer, VllmServer, listening
+from tests.upstream.helpers import WEATHER, check_events, echo, outputs, post, said, serving, turn
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+_CALL = " to=functions.get_weather<|channel|>commentary <|constrain|>json<|message|>{}<|call|>"
+_ANSWER = "<|channel|>final<|message|>It rains — 雨.<|return|>"
+_BODY: dict[str, Any] = {"model": "m", "tools": [WEATHER], "store": False}
+_KEPT = {"include": ["reasoning.encrypted_content"]}
+
+
+@pytest.fixture
+async def http() -> AsyncIterator[aiohttp.ClientSession]:
+    async with aiohttp.ClientSession() as opened:
+        yield opened
+
+
+def _tokens(text: str) -> list[int]:
+    found: list[int] = oracle().encode(text, allowed_special="all")
+    return found
+
+
+def _user(text: str) -> dict[str, Any]:
+    return {"role": "user", "content": text}
+
+
+async def _loop(socket: aiohttp.ClientWebSocketResponse[bool], engine: Any) -> list[dict[str, Any]]:
+    """A call, its output and the answer, and a question after it."""
+    engine.script.tokens = _tokens(_CALL)
+    called = await turn(socket, **_BODY, input=[_user("How is the weather?")])
+    check_events(called)
+    engine.script.tokens = _tokens(_ANSWER)
+    first = called[-1]["response"]
+    answered = await turn(socket, **_BODY, input=outputs(first), previous_response_id=first["id"])
+    second = answered[-1]["response"]
+    last = await turn(socket, **_BODY, input=[_user("And now?")], previous_response_id=second["id"])
+    return [first, second, last[-1]["response"]]
+
+
+async def test_in_a_tool_loop_each_prompt_is_the_one_before_and_what_was_written_and_the_new_items(
+    http: aiohttp.ClientSession,
+) -> None:
+    engine = VllmServer(window=10_000)
+    async with listening(engine) as url, serving(engine=f"vllm:{url}") as server:
+        async with http.ws_connect(f"{server.url}/v1/responses") as socket:
+            first, second, _ = await _loop(socket, engine)
+        history = [_user("How is the weather?"), *echo(first), *outputs(first), *echo(second), _user("And now?")]
+        await post(http, server.url, **_BODY, input=history)
+
+    assert first["output"][0]["name"] == "get_weather"
+    assert said(second) == "It rains — 雨."
+    prompts = [body["token_ids"] for body in engine.bodies]
+    begun = [*prompts[0], *_tokens(_CALL)]
+    assert prompts[1][: len(begun)] == begun
+    begun = [*prompts[1], *_tokens(_ANSWER.replace("<|return|>", "<|end|>"))]
+    assert prompts[2][: len(begun)] == begun
+    assert prompts[3] == prompts[2], "the same conversation sent in full is the same prompt"
+
+
+async def test_sglang_is_sent_only_what_it_does_not_hold(http: aiohttp.ClientSession) -> None:
+    engine = SglangServer(incremental=True)
+    async with listening(engine) as url, serving(engine=f"sglang:{url}") as server:
+        async with http.ws_connect(f"{server.url}/v1/responses") as socket:
+            first, second, _ = await _loop(socket, engine)
+        history = [_user("How is the weather?"), *echo(first), *outputs(first), *echo(second), _user("And now?")]
+        await post(http, server.url, **_BODY, input=history)
+
+    sent = [len(body["input_ids"]) for body in engine.bodies]
+    assert engine.prompts[3] == engine.prompts[2]
+    assert sent[0] == len(engine.prompts[0])
+    assert sent[2] < 20 < len(engine.prompts[2])
+
+
+async def test_reasoning_that_the_client_can_give_back_is_kept_as_it_was_written(http: aiohttp.ClientSession) -> None:
+    thought = "<|channel|>analysis<|message|>I need the weather.<|end|>"
+    engine = VllmServer(window=10_000)
+    async with (
+        listening(engine) as url,
+        serving(engine=f"vllm:{url}") as server,
+        http.ws_connect(f"{server.url}/v1/responses") as socket,
+    ):
+        engine.script.tokens = _tokens(f"{thought}<|start|>assistant{_CALL}")
+        first = (await turn(socket, **_BODY, **_KEPT, input=[_user("How?")]))[-1]["response"]
+        engine.script.tokens = _tokens(_ANSWER)
+        await turn(socket, **_BODY, **_KEPT, input=outputs(first), previous_response_id=first["id"])
+
+    assert [item["type"] for item in first["output"]] == ["reasoning", "function_call"]
+    assert first["usage"]["output_tokens_details"]["reasoning_tokens"] == len(_tokens("I need the weather."))
+    prompts = [body["token_ids"] for body in engine.bodies]
+    begun = [*prompts[0], *_tokens(f"{thought}<|start|>assistant{_CALL}")]
+    assert prompts[1][: len(begun)] == begun
+
+
+@pytest.mark.parametrize("kind", ["vllm", "sglang"])
+async def test_what_an_engine_refuses_reaches_the_client_with_its_status(
+    kind: str, http: aiohttp.ClientSession
+) -> None:
+    engine: VllmServer | SglangServer = VllmServer() if kind == "vllm" else SglangServer()
+    engine.script.refusal = (429, {"error": {"message": "slow"}}, {"retry-after": "7"})
+    async with listening(engine) as url, serving(engine=f"{kind}:{url}") as server:
+        status, body = await post(http, server.url, **_BODY, input=[_user("Hi")])
+
+    assert (status, body["error"]["code"]) == (429, "rate_limit_exceeded")

@@ -24,7 +24,7 @@ unit: setup-dev
 	$(BIN)/python -m pytest $(ARGS)
 
 suites: setup-dev ## suites of others against the server, their exceptions held exactly
-	$(BIN)/python -m pytest --suites -m suites $(ARGS)
+	$(BIN)/python -m pytest --suites tests/e2e/test_suites.py $(ARGS)
 
 setup: $(VENV)/.runtime
 setup-dev: $(VENV)/.dev

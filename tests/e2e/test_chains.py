@@ -16,15 +16,19 @@ from tests.e2e.compare import comparable
 from tests.e2e.sidecar import Server, Sidecar
 from tests.support import http
 from tests.upstream.helpers import TERMINAL
+from wire.extensions import DONE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from contextlib import AbstractContextManager
 
+    from websockets.sync.connection import Connection
+
     from tests.e2e.sidecar import Start
 
 Item = dict[str, Any]
 
+ENDS = {*TERMINAL, DONE}
 DELTAS = 200
 CALLS = 4
 """Calls after each message of the user, two in each answer: every third turn, and so the last one, is a message."""
@@ -64,18 +68,46 @@ def by_id(base_url: str) -> Iterator[Send]:
 @contextmanager
 def over_socket(base_url: str) -> Iterator[Send]:
     """One WebSocket, what is new after the last response, of which nothing is stored."""
-    with connect(base_url.replace("http", "ws", 1) + "/responses", max_size=None) as socket:
+    with connect(_socket_url(base_url), max_size=None) as socket:
 
         def send(turn: Turn) -> Item:
             members = {"store": False, "input": turn.new, "previous_response_id": turn.previous}
-            socket.send(json.dumps({"type": "response.create", **BODY, **members}))
-            while (event := json.loads(socket.recv(http.SECONDS)))["type"] not in TERMINAL:
-                pass
+            event = _answered(socket, BODY | members | {"type": "response.create"})[-1]
             assert event["type"] == "response.completed", event
             response: Item = event["response"]
             return response
 
         yield send
+
+
+@contextmanager
+def by_append(base_url: str) -> Iterator[Send]:
+    """One WebSocket and one long response: the first turn is whole, and each other nothing but its items."""
+    with connect(_socket_url(base_url), max_size=None) as socket:
+
+        def send(turn: Turn) -> Item:
+            resumed = {"type": "response.append", "response_id": turn.previous}
+            first = BODY | {"type": "response.create", "store": False}
+            events = _answered(socket, (resumed if turn.previous else first) | {"input": turn.new})
+            assert events[-1]["type"] == ("response.done" if turn.previous else "response.completed"), events[-1]
+            items = [event["item"] for event in events if event["type"] == "response.output_item.done"]
+            response: Item = events[0]["response"] | events[-1]["response"] | {"output": items}
+            return response
+
+        yield send
+
+
+def _socket_url(base_url: str) -> str:
+    return base_url.replace("http", "ws", 1) + "/responses"
+
+
+def _answered(socket: Connection, frame: Item) -> list[Item]:
+    """Events up to the terminal one."""
+    socket.send(json.dumps(frame))
+    events: list[Item] = []
+    while not events or events[-1]["type"] not in ENDS:
+        events.append(json.loads(socket.recv(http.SECONDS)))
+    return events
 
 
 @dataclass(frozen=True)
@@ -91,7 +123,9 @@ WAYS = {
     "http by previous_response_id": Way(by_id),
     "websocket": Way(over_socket),
     "websocket without its features": Way(over_socket, ("--features", "", "--lanes", "off", "--compression", "off")),
+    "response.append": Way(by_append),
     "sidecar": Way(in_full, sidecar=()),
+    "sidecar before a server without append": Way(in_full, ("--features", "envelope"), sidecar=()),
     "sidecar before a plain server": Way(in_full, ("--features", ""), sidecar=()),
 }
 

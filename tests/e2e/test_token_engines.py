@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING, Any
 
 import aiohttp
@@ -112,3 +113,34 @@ async def test_what_an_engine_refuses_reaches_the_client_with_its_status(
         status, body = await post(http, server.url, **_BODY, input=[_user("Hi")])
 
     assert (status, body["error"]["code"]) == (429, "rate_limit_exceeded")
+
+
+@pytest.mark.parametrize("kind", ["vllm", "sglang"])
+async def test_a_client_that_leaves_is_left_by_the_engine(kind: str, http: aiohttp.ClientSession) -> None:
+    engine: VllmServer | SglangServer = VllmServer(window=10_000) if kind == "vllm" else SglangServer()
+    engine.script.tokens, engine.script.hangs = _tokens("<|channel|>final<|message|>Hm"), True
+    async with listening(engine) as url, serving(engine=f"{kind}:{url}") as server:
+        async with http.ws_connect(f"{server.url}/v1/responses") as socket:
+            await socket.send_json({"type": "response.create", "input": [_user("Hi")], **_BODY})
+            while (await socket.receive_json())["type"] != "response.output_text.delta":
+                pass
+        await asyncio.wait_for(engine.script.left.wait(), 10)
+
+
+@pytest.mark.parametrize("kind", ["vllm", "sglang"])
+async def test_a_warm_up_shows_the_engine_the_prompt_to_come(kind: str, http: aiohttp.ClientSession) -> None:
+    engine: VllmServer | SglangServer = VllmServer(window=10_000) if kind == "vllm" else SglangServer()
+    engine.script.tokens = _tokens(_ANSWER)
+    async with (
+        listening(engine) as url,
+        serving(engine=f"{kind}:{url}") as server,
+        http.ws_connect(f"{server.url}/v1/responses") as socket,
+    ):
+        warmed = (await turn(socket, **_BODY, input=[_user("Hi")], generate=False))[-1]["response"]
+        await turn(socket, **_BODY, input=[_user("there")], previous_response_id=warmed["id"])
+
+    name = "token_ids" if kind == "vllm" else "input_ids"
+    first, second = (body[name] for body in engine.bodies)
+    tail = _tokens("<|start|>assistant")
+    assert warmed["output"] == []
+    assert second[: len(first) - len(tail)] == first[: -len(tail)]

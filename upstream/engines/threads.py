@@ -13,11 +13,15 @@ one names that request (`rid`) and from where on its own tokens stand (`offset`)
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any
 
 from upstream.engines.chains import unpacked
 
 _TOKEN = 4
+_WINDOW = 64 * _TOKEN
+"""Bytes by which most conversations that have only their beginning in common are told apart."""
+_COMPARED = 8
 _MAX_HELD = 2**21
 """Tokens that one thread may hold in the engine, over all its turns: they are a few dozen bytes each there."""
 
@@ -75,8 +79,14 @@ class Threads:
         """The least recently used first."""
 
     def take(self, owner: bytes, ids: bytes) -> Thread:
-        """The thread that holds the most of this prompt, at least half of itself; else a new one. Busy until given."""
-        fitting = [one for one in self._all if one.owner == owner and not one.busy and _fits(one.tokens, ids)]
+        """The thread that holds the most of this prompt, at least half of itself; else a new one. Busy until given.
+
+        Forks of one conversation may all hold much of it: of those that the prompt does not simply go on from, the ones
+        used last are compared.
+        """
+        own = [one for one in reversed(self._all) if one.owner == owner and not one.busy]
+        whole = [one for one in own if ids.startswith(one.tokens)]
+        fitting = whole or islice((one for one in own if _fits(one.tokens, ids)), _COMPARED)
         thread = max(fitting, key=lambda one: _common(one.tokens, ids), default=Thread(owner))
         thread.busy = True
         return thread
@@ -102,12 +112,15 @@ class Threads:
 
 def _fits(known: bytes, ids: bytes) -> bool:
     half = len(known) // (2 * _TOKEN) * _TOKEN
-    return half > 0 and ids.startswith(known[:half])
+    before = max(0, half - _WINDOW)
+    return half > 0 and known[before:half] == ids[before:half] and ids.startswith(known[:half])
 
 
 def _common(known: bytes, ids: bytes) -> int:
     """How many tokens both begin with."""
     least, most = 0, min(len(known), len(ids)) // _TOKEN
+    if ids.startswith(known):
+        return most
     while least < most:
         middle = (least + most + 1) // 2
         if known[least * _TOKEN : middle * _TOKEN] == ids[least * _TOKEN : middle * _TOKEN]:

@@ -79,6 +79,19 @@ def test_the_thread_with_the_most_of_a_prompt_is_taken_and_one_with_little_is_le
     assert pool.take(b"a", _ids(5)).tokens != longer.tokens
 
 
+def test_of_many_forks_the_one_that_goes_on_is_found() -> None:
+    pool, base = Threads(), range(90)
+    forks = [pool.take(b"a", _ids(*base)) for _ in range(20)]
+    for number, fork in enumerate(forks):
+        fork.ran("r", _ids(*base), _ids(100 + number))
+    for fork in forks:
+        pool.give_back(fork)
+
+    assert pool.take(b"a", _ids(*base, 100, 7)) is forks[0]
+    assert pool.take(b"a", _ids(*base, 119, 7)) is forks[19]
+    assert pool.take(b"a", _ids(*base, 7)) in forks, "of those that are left, one that was used lately"
+
+
 def test_a_turn_beside_a_running_one_has_a_thread_of_its_own() -> None:
     pool = Threads()
     thread = _ran(pool, b"a", _ids(5, 6))

@@ -363,6 +363,10 @@ UPSTREAM: tuple[Option, ...] = (
     Option("max-connection-cache", "256MiB", size, "the same for each WebSocket, in bytes"),
     Option("max-lane-cache", "128MiB", size, "the same for each lane and each stored response, in bytes"),
     Option("keys", "", file, "file of API keys, as deltawire key makes them; without it any bearer is taken"),
+    Option(
+        "store", "memory", state, "memory, or also a Redis: redis://, redis+sentinel://, redis+cluster://", shown=False
+    ),
+    Option("store-ttl", "720h", duration, "how long stored responses stay in Redis, in seconds"),
     Option("ledger", "", file, "file that a line of each turn's usage is appended to (JSON Lines)"),
     Option("secret", "", secret, "key that reasoning items are sealed with; random by default", shown=False),
     _DRAIN,

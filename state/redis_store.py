@@ -9,41 +9,25 @@ of an item that an id names; all parts are keyed digests in hex. The braces keep
 
 from __future__ import annotations
 
-import asyncio
 import time
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias, TypeVar, cast
-
-from redis.asyncio import Redis, RedisCluster, Sentinel
-from redis.asyncio.cluster import ClusterNode
-from redis.asyncio.retry import Retry
-from redis.backoff import NoBackoff
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from state.digest import SIZE
 from state.records import Unreadable, decode, encode
-from state.redis_url import RedisAddress, parse_redis_url
+from state.redis_guard import RedisGuard
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable, Sequence
+    from collections.abc import Callable, Sequence
 
     from state.heads import Head
+    from state.redis_guard import Command, Connected
+    from state.redis_url import RedisAddress
 
 
 MAX_CHAINS: Final = 16
 """Places of an input that are looked up, from the first of those given."""
 MAX_REFERENCES: Final = 1024
 """References that are looked up at once; any beyond stay unknown."""
-MAX_CONCURRENT: Final = 32
-"""Operations at once, and so connections."""
-
-_T = TypeVar("_T")
-_Command: TypeAlias = tuple[str | bytes | int, ...]
-
-
-class Connected(NamedTuple):
-    """A client, and the Sentinels that tell it where its server is."""
-
-    client: Redis | RedisCluster
-    sentinel: Sentinel | None = None
 
 
 class RedisHeads:
@@ -65,20 +49,13 @@ class RedisHeads:
         clock: Callable[[], float] = time.monotonic,
         connect: Callable[[RedisAddress, float], Connected] | None = None,
     ) -> None:
-        self._address = parse_redis_url(url)
-        self._client, self._sentinel = (connect or connected)(self._address, timeout)
+        self._redis = RedisGuard(
+            url, on_error=on_error, timeout=timeout, cooldown=cooldown, clock=clock, connect=connect
+        )
         self._ttl = max(1, round(ttl * 1000))
-        self._timeout = timeout
-        self._cooldown = cooldown
-        self._on_error = on_error
-        self._clock = clock
-        self._places = asyncio.Semaphore(MAX_CONCURRENT)
-        self._answered = False
-        self._troubled = False
-        self._resume_at = clock()
 
     def __repr__(self) -> str:
-        return f"<RedisHeads {self._address}>"
+        return f"<RedisHeads {self._redis}>"
 
     async def load(self, tenant: bytes, chains: Sequence[bytes]) -> Head | None:
         """The head of the first chain that has one; the longest comes first. At most `MAX_CHAINS` are looked up."""
@@ -86,8 +63,8 @@ class RedisHeads:
         if not asked:
             return None
         keys = [_head_key(tenant, chain) for chain in asked]
-        found = await self._guarded("read", lambda: self._values(keys))
-        for chain, record in zip(asked, found or (), strict=False):
+        found = await self._values(keys)
+        for chain, record in zip(asked, found, strict=False):
             head = _decoded(tenant, record)
             if head is not None and chain in head.chains:
                 return head
@@ -99,10 +76,10 @@ class RedisHeads:
         if not asked:
             return {}
         keys = [_item_key(tenant, name) for name in asked]
-        found = await self._guarded("read", lambda: self._values(keys, renew=True))
+        found = await self._values(keys, renew=True)
         return {
             name: digest
-            for name, digest in zip(asked, found or (), strict=False)
+            for name, digest in zip(asked, found, strict=False)
             if digest is not None and len(digest) == SIZE
         }
 
@@ -116,78 +93,23 @@ class RedisHeads:
         for item in head.answer:
             if item.reference is not None:
                 values[_item_key(head.tenant, item.reference)] = item.digests[0]
-        commands: list[_Command] = [("SET", key, value, "PX", self._ttl) for key, value in values.items()]
-        await self._guarded("write", lambda: self._pipeline(commands))
+        commands: list[Command] = [("SET", key, value, "PX", self._ttl) for key, value in values.items()]
+        await self._redis.run("write", commands)
 
     async def forget(self, head: Head) -> None:
         """Make a head unknown to all. What its items were stays known a while."""
         if head.stored:
             keys = [_head_key(head.tenant, chain) for chain in head.chains]
-            await self._guarded("delete", lambda: self._pipeline([("DEL", *keys)]))
+            await self._redis.run("delete", [("DEL", *keys)])
 
     async def close(self) -> None:
         """Close all connections, within the time of one operation."""
-        try:
-            async with asyncio.timeout(self._timeout):
-                await self._client.aclose()
-                if self._sentinel is not None:
-                    await self._sentinel.aclose()
-        except Exception:  # noqa: BLE001 - nothing is left to be done about a connection that does not close
-            return
+        await self._redis.close()
 
     async def _values(self, keys: Sequence[str], *, renew: bool = False) -> Sequence[bytes | None]:
-        renewals: list[_Command] = [("PEXPIRE", key, self._ttl) for key in keys] if renew else []
-        found, *_ = await self._pipeline([("MGET", *keys), *renewals])
-        return cast("Sequence[bytes | None]", found)
-
-    async def _pipeline(self, commands: Iterable[_Command]) -> list[Any]:
-        pipeline = self._client.pipeline(transaction=False)
-        for command in commands:
-            pipeline.execute_command(*command)
-        results: list[Any] = await pipeline.execute()
-        return results
-
-    async def _guarded(self, operation: str, work: Callable[[], Awaitable[_T]]) -> _T | None:
-        """The result of `work`; None while Redis is left alone, and when it is late or in trouble."""
-        now = self._clock()
-        if now < self._resume_at:
-            return None
-        if self._troubled:
-            self._resume_at = now + self._cooldown  # one operation finds out whether it is over
-        try:
-            async with asyncio.timeout(self._timeout), self._places:
-                result = await work()
-        except Exception:  # noqa: BLE001 - whatever is wrong with Redis or its client, no turn fails for it
-            self._resume_at = self._clock() + self._cooldown
-            self._troubled = True
-            self._on_error(operation if self._answered else "connect")
-            self._answered = False
-            return None
-        self._resume_at = now
-        self._troubled = False
-        self._answered = True
-        return result
-
-
-def connected(address: RedisAddress, timeout: float) -> Connected:
-    """A client that opens its first connection when it is first used, and that never tries anything twice."""
-    common: dict[str, Any] = {
-        "socket_timeout": timeout,
-        "socket_connect_timeout": timeout,
-        "retry": Retry(NoBackoff(), 0),
-        "protocol": 2,  # one round trip less than RESP3, and nothing here needs it
-        "driver_info": None,
-        "ssl": address.tls,
-    }
-    login: dict[str, Any] = {"username": address.username, "password": address.password, **common}
-    login["max_connections"] = 2 * MAX_CONCURRENT  # never what an operation waits for or fails by
-    if address.kind == "cluster":
-        return Connected(RedisCluster(startup_nodes=[ClusterNode(*host) for host in address.hosts], **login))
-    if address.kind == "sentinel":
-        sentinel: Any = Sentinel(list(address.hosts), sentinel_kwargs=common)  # type: ignore[no-untyped-call]
-        return Connected(sentinel.master_for(address.service, db=address.database, **login), sentinel)
-    host, port = address.hosts[0]
-    return Connected(Redis(host=host, port=port, db=address.database, **login))
+        renewals: list[Command] = [("PEXPIRE", key, self._ttl) for key in keys] if renew else []
+        answers: list[Any] = await self._redis.run("read", [("MGET", *keys), *renewals]) or [()]
+        return cast("Sequence[bytes | None]", answers[0])
 
 
 def _head_key(tenant: bytes, chain: bytes) -> str:

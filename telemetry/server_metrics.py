@@ -47,7 +47,8 @@ SCOPES: Final = {
     "lane": "`--max-lane-cache`",
 }
 LIMITS: Final = {"requests": "`requests_per_minute`", "tokens": "`tokens_per_minute`"}
-SINKS: Final = {"ledger": "lines of `--ledger`"}
+SINKS: Final = {"ledger": "lines of `--ledger`", "store": "responses on their way to `--store`"}
+READS: Final = {"found": "it was there", "absent": "it was not", "failed": "the store did not answer"}
 
 
 class ServerMetrics:
@@ -104,6 +105,12 @@ class ServerMetrics:
         self._rate_limited = Counter(
             "deltawire_upstream_rate_limited", "Requests refused by a limit of their key", ("limit",), registry=registry
         )
+        self._reads = Counter(
+            "deltawire_upstream_store_reads",
+            "Lookups of responses and items that memory had not",
+            ("result",),
+            registry=registry,
+        )
         self._lag = Gauge(
             "deltawire_upstream_loop_lag_seconds", "How late the event loop last woke a waiting task", registry=registry
         )
@@ -119,6 +126,7 @@ class ServerMetrics:
             (self._evictions, SCOPES),
             (self._rate_limited, LIMITS),
             (self._write_failures, SINKS),
+            (self._reads, READS),
             (self._given_up, SINKS),
         ):
             for code in known:
@@ -164,6 +172,10 @@ class ServerMetrics:
     def rate_limited(self, limit: str) -> None:
         """Count one refusal by a key's limit."""
         self._rate_limited.labels(bounded(limit, LIMITS)).inc()
+
+    def store_read(self, result: str) -> None:
+        """Count one lookup in the shared store, or one exchange with it that failed."""
+        self._reads.labels(bounded(result, READS)).inc()
 
     def loop_lag(self, seconds: float) -> None:
         """Set the last measured lag of the event loop."""

@@ -35,14 +35,15 @@ DOING = {
     *(f"proxy.{name}" for name in ("passthrough", "relay", "serve", "tasks", "turn", "upgrade")),
     *(
         f"upstream.{name}"
-        for name in ("admin", "app", "http_api", "http_io", "http_stored", "jobs", "listener", "settling")
+        for name in ("admin", "app", "http_api", "http_io", "http_stored", "jobs", "library", "listener")
     ),
-    *(f"upstream.{name}" for name in ("sim", "sinks", "tasks", "ws_api")),
+    *(f"upstream.{name}" for name in ("settling", "sim", "sinks", "tasks", "ws_api")),
     *(
         f"upstream.engines.{name}"
         for name in ("chat", "endpoint", "llamacpp", "local", "select", "sglang", "vllm", "weights")
     ),
     *(f"upstream.scripted.{name}" for name in ("connection", "player", "server", "sinks")),
+    "state.redis_guard",
     "state.redis_store",
     "telemetry.health",
     "telemetry.lag",
@@ -54,7 +55,8 @@ DOING = {
 DECIDING = {
     *(f"proxy.{name}" for name in ("answer", "plan", "pool", "recovery", "frame", "request", "headers", "dialect")),
     *(f"proxy.{name}" for name in ("settings", "options", "explain", "bodies", "page", "egress")),
-    *(f"upstream.{name}" for name in ("backlog", "books", "ledger", "outcome", "run")),
+    *(f"upstream.{name}" for name in ("recall", "shelf", "stored_form", "vault")),
+    *(f"upstream.{name}" for name in ("backlog", "books", "ledger", "lineage", "outcome", "run")),
     *(
         f"upstream.{name}"
         for name in ("pipeline", "frame", "lane", "lanes", "validate", "resolve", "render", "seal", "store")

@@ -73,6 +73,7 @@ def test_every_label_of_the_servers_metrics_is_documented_with_its_meaning() -> 
         known.SCOPES,
         known.LIMITS,
         known.SINKS,
+        known.READS,
     ):
         for code, meaning in codes.items():
             assert f"| `{code}` | {meaning} |" in page

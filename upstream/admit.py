@@ -82,10 +82,11 @@ class Admission:
         context_window: int = 0,
         screens: tuple[screen.Screen, ...] = (),
         style: Style | None = None,
+        keep: Callable[[Stored], None] = lambda _: None,
     ) -> None:
         self._engine, self.sealer, self.store, self._now = engine, sealer, store, now
-        self._window = context_window
-        self._empty = pipeline.Context(
+        self._window, self._keep = context_window, keep
+        self.empty = pipeline.Context(
             screened=screen.Screened(screens), rendered=render.Rendered(style=style or Style())
         )
         self.gate = gate or Gate()
@@ -155,7 +156,7 @@ class Admission:
         """The conversation that a request is about. Raises `ApiError`. A `bare` one may have no input at all."""
         parent = self._parent(request, owner, lane)
         fresh = validate.dereferenced(self._input(request, lane, bare=bare), self._lookup(owner, lane))
-        context = pipeline.extend(parent or self._empty, fresh)
+        context = pipeline.extend(parent or self.empty, fresh)
         screen.check(context.screened, request.instructions)
         known = lane.latest.context if lane is not None and lane.latest is not None else context
         offer = resolve.offer_for(request.tools, known.resolved.offer)
@@ -183,7 +184,9 @@ class Admission:
         if turn.request.store:
             parent = turn.request.fields.previous_response_id
             output = tuple(answer.items)
-            self.store.put(Stored(answer.id, turn.owner, parent, answer.response, turn.fresh, output, context))
+            stored = Stored(answer.id, turn.owner, parent, answer.response, turn.fresh, output, context)
+            self.store.put(stored)
+            self._keep(stored)
         return Kept(answer.id, context, turn.asked) if answer.status == "completed" else None
 
     def _parent(self, request: Request, owner: bytes, lane: Lane | None) -> Context | None:

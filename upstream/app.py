@@ -22,6 +22,7 @@ from upstream.http_api import HttpApi, now, stamp
 from upstream.http_io import STREAM_END
 from upstream.keys import BadKeysError, Keyring, read_keys
 from upstream.listener import Runner
+from upstream.recall import Recall
 from upstream.run import Server
 from upstream.screens import chain
 from upstream.seal import Sealer
@@ -108,11 +109,14 @@ async def _started(
         sealer=Sealer(settings.secret),
         store=Store(settings.store_bytes, _budget(settings, metrics)),
         now=now,
-        gate=Gate(keyring, limited=metrics.rate_limited),
+        gate=Gate(keyring, limited=metrics.rate_limited, secret=settings.secret),
         context_window=settings.context_window,
         screens=chain(settings.screen),
+        keep=sinks.keep,
     )
-    server = Server(engine, admission, Books(metrics, admission.gate.holder, sinks.ledger), now)
+    behind = sinks.library.writer if sinks.library is not None else None
+    books = Books(metrics, admission.gate.holder, sinks.ledger, behind)
+    server = Server(engine, admission, books, Recall(admission.store, admission.empty, sinks.library), now)
     sockets = WsApi(settings, server)
     api = HttpApi(settings, server, sockets)
     app = web.Application(middlewares=[api.guard], client_max_size=settings.max_body)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from upstream.ledger import line
 
@@ -19,13 +19,19 @@ class Books:
     """`holder` tells whose key an owner is."""
 
     def __init__(
-        self, metrics: ServerMetrics, holder: Callable[[bytes], Key | None], ledger: Writer[bytes] | None = None
+        self,
+        metrics: ServerMetrics,
+        holder: Callable[[bytes], Key | None],
+        ledger: Writer[bytes] | None = None,
+        store: Writer[Any] | None = None,
     ) -> None:
-        self._metrics, self._holder, self._ledger = metrics, holder, ledger
+        self._metrics, self._holder, self._ledger, self._store = metrics, holder, ledger, store
 
     async def room(self) -> None:
         """Wait until one more turn can be written down. What it began is to be told to `ended`, once."""
-        if self._ledger is not None:
+        if self._store is not None:
+            await self._store.room()
+        if self._ledger is not None:  # last: a place that is taken has to be used
             await self._ledger.reserve()
 
     def engine_failed(self, kind: str) -> None:

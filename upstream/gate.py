@@ -25,7 +25,8 @@ _OWNER = 16
 class Gate:
     """Without a keyring any credentials are taken, each as an owner of its own, and nothing is limited.
 
-    `limited` is told of each refusal by a limit: `requests` or `tokens`.
+    `limited` is told of each refusal by a limit: `requests` or `tokens`. Gates with the same `secret` know an owner by
+    the same digest; without one it is theirs alone.
     """
 
     def __init__(
@@ -33,9 +34,11 @@ class Gate:
         keyring: Keyring | None = None,
         clock: Callable[[], float] = time.monotonic,
         limited: Callable[[str], None] = lambda _: None,
+        secret: str = "",
     ) -> None:
         self._keyring, self._clock, self._limited = keyring, clock, limited
-        self._secret = os.urandom(32)
+        given = hashlib.blake2b(secret.encode(), digest_size=32, person=b"deltawire owners").digest()
+        self._secret = given if secret else os.urandom(32)
         self._ids: dict[bytes, str] = {}
         self._meters: dict[str, Meter] = {}
 

@@ -51,7 +51,7 @@ class HttpApi:
             budget=server.admission.store.budget,
             log=lambda run, began: log_turn("background", run, began),
         )
-        self._stored = StoredApi(server.admission.store, self.jobs)
+        self._stored = StoredApi(server.recall, self.jobs)
         self.draining = False
         self.idle = asyncio.Event()
         """Set while no request is being answered and no WebSocket is open."""
@@ -106,7 +106,9 @@ class HttpApi:
         """`POST /responses`: JSON, or a stream of events when `stream` is true."""
         began = time.monotonic()
         owner = self.owner(request)
-        turn = self._admission.admit(await self._members(request), owner)
+        members = await self._members(request)
+        with (await self._server.recall.brought(members, owner)).at_hand():
+            turn = self._admission.admit(members, owner)
         streams, background = turn.request.fields.stream is True, turn.request.fields.background is True
         run = Run(turn, self._server, "background" if background else "http", began)
         if background:
@@ -124,13 +126,15 @@ class HttpApi:
 
     async def compact(self, request: web.Request) -> web.Response:
         """`POST /responses/compact`: a conversation in less, as the base of a new chain."""
-        members = await self._members(request)
-        return as_json(side.compacted(self._admission, members, self.owner(request), now()))
+        members, owner = await self._members(request), self.owner(request)
+        with (await self._server.recall.brought(members, owner)).at_hand():
+            return as_json(side.compacted(self._admission, members, owner, now()))
 
     async def input_tokens(self, request: web.Request) -> web.Response:
         """`POST /responses/input_tokens`: what a request would be counted as, without an answer."""
-        members = await self._members(request)
-        return as_json(side.counted(self._admission, members, self.owner(request)))
+        members, owner = await self._members(request), self.owner(request)
+        with (await self._server.recall.brought(members, owner)).at_hand():
+            return as_json(side.counted(self._admission, members, owner))
 
     async def upgrade(self, request: web.Request) -> web.StreamResponse:
         """`GET /responses`: WebSocket mode, and nothing else."""

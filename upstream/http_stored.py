@@ -16,7 +16,7 @@ from wire.errors import ApiError, invalid_request
 
 if TYPE_CHECKING:
     from upstream.jobs import Job, Jobs
-    from upstream.store import Store
+    from upstream.recall import Recall
 
 _JSON = msgspec.json.Encoder()
 _MAX_DIGITS = 15
@@ -32,8 +32,8 @@ _KIND = msgspec.json.Decoder(_Kind)
 class StoredApi:
     """The handlers under `/responses/{id}`. A job that is still known counts before what was stored of it."""
 
-    def __init__(self, store: Store, jobs: Jobs) -> None:
-        self._store, self._jobs = store, jobs
+    def __init__(self, recall: Recall, jobs: Jobs) -> None:
+        self._recall, self._jobs = recall, jobs
 
     def routes(self, base: str) -> list[web.RouteDef]:
         """Their paths."""
@@ -47,7 +47,7 @@ class StoredApi:
 
     async def retrieve(self, request: web.Request) -> web.StreamResponse:
         """`GET /responses/{id}`; with `stream=true` the events after number `starting_after`, then those to come."""
-        job, stored = self._find(request)
+        job, stored = await self._find(request)
         if request.query.get("stream", "false").lower() == "true":
             after = _number(request.query.get("starting_after"))
             if job is None or not job.streamed:
@@ -58,7 +58,7 @@ class StoredApi:
 
     async def cancel(self, request: web.Request) -> web.Response:
         """`POST /responses/{id}/cancel`: the response as it is then; one that has ended stays as it was."""
-        job, stored = self._find(request)
+        job, stored = await self._find(request)
         if job is not None:
             await self._jobs.cancel(job)
             return as_json(job.run.turn.answer.snapshot())
@@ -68,24 +68,24 @@ class StoredApi:
 
     async def delete(self, request: web.Request) -> web.Response:
         """`DELETE /responses/{id}`; one that runs is ended."""
-        job, stored = self._find(request)
+        job, stored = await self._find(request)
         if job is not None:
             await self._jobs.forget(job)
-        self._store.delete(stored.id, stored.owner)
+        self._recall.forget(stored.id, stored.owner)
         return as_json(_JSON.encode({"id": stored.id, "object": "response", "deleted": True}))
 
     async def input_items(self, request: web.Request) -> web.Response:
         """`GET /responses/{id}/input_items`: what the request brought, newest first unless `order=asc`."""
-        _, stored = self._find(request)
+        _, stored = await self._find(request)
         query = request.query
         page = listing.page(stored, order=query.get("order"), after=query.get("after"), limit=query.get("limit"))
         return as_json(_JSON.encode(page))
 
-    def _find(self, request: web.Request) -> tuple[Job | None, Stored]:
+    async def _find(self, request: web.Request) -> tuple[Job | None, Stored]:
         """The response. Raises `ApiError` 404 when there is none of this owner's."""
         response_id, owner = request.match_info["id"], request[OWNER]
         job = self._jobs.get(response_id, owner)
-        stored = self._store.get(response_id, owner)
+        stored = await self._recall.find(response_id, owner)
         if job is not None:
             turn = job.run.turn
             return job, stored or Stored(response_id, owner, None, b"", turn.fresh, (), turn.context)

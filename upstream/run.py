@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from upstream.books import Books
     from upstream.engine import Engine, Part
     from upstream.lane import Kept
+    from upstream.recall import Recall
 
 _log = structlog.get_logger("upstream")
 _TOO_MANY = 429
@@ -31,6 +32,7 @@ class Server(NamedTuple):
     engine: Engine
     admission: Admission
     books: Books
+    recall: Recall
     now: Callable[[], int]
     clock: Callable[[], float] = time.monotonic
 

@@ -53,6 +53,10 @@ class UpstreamSettings:
     max_connection_cache: int = 256 * MIB
     max_lane_cache: int = 128 * MIB
     """Bytes of conversations kept between turns: by the process, for a key, a connection, a lane (upstream.budget)."""
+    store: str = "memory"
+    """Where stored responses are: `memory`, or there and in the Redis of this URL, which needs a secret."""
+    store_ttl: float = 30 * 24 * 3600.0
+    """Seconds that they stay in Redis."""
     store_bytes: int = 256 * MIB
     """Memory for stored responses; the least recently used leave first."""
     envelope_entries: int = ENVELOPE_ENTRIES

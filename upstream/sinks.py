@@ -7,13 +7,16 @@ from typing import TYPE_CHECKING, Final
 
 from upstream.backlog import Backlog
 from upstream.ledger import LedgerFile
+from upstream.library import Library
 from upstream.settling import Writer
+from upstream.vault import Vault
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from telemetry.server_metrics import ServerMetrics
     from upstream.settings import UpstreamSettings
+    from upstream.store import Stored
 
 _LEDGER_BYTES: Final = 64 * 1024 * 1024
 
@@ -27,22 +30,39 @@ class Sinks:
         if self._file is not None:
             lines: Backlog[bytes] = Backlog(most=settings.ledger_waiting, most_bytes=_LEDGER_BYTES)
             self.ledger = Writer("ledger", self._append, lines, metrics)
+        self.library: Library | None = None
+        if settings.store != "memory":
+            if not settings.secret:
+                raise ValueError("--secret is needed with --store: what is stored is sealed and named with it")
+            vault = Vault(settings.secret)
+            self.library = Library(settings.store, vault=vault, ttl=settings.store_ttl, metrics=metrics)
+
+    def keep(self, stored: Stored) -> None:
+        """A response is stored in memory: where there is more than that, write it there."""
+        if self.library is not None:
+            self.library.keep(stored)
 
     def waiting(self) -> dict[str, float]:
         """How much waits to be written, by sink."""
-        return {"ledger": len(self.ledger)} if self.ledger is not None else {}
+        writers = {"ledger": self.ledger, "store": self.library.writer if self.library is not None else None}
+        return {name: len(writer) for name, writer in writers.items() if writer is not None}
 
     async def close(self, patience: float) -> int:
         """Write what waits, for at most so many seconds. How much of it could not be written."""
-        left = 0
-        if self.ledger is not None and self._file is not None:
-            left += await self.ledger.close(patience)
+        ledger = self.ledger.close(patience) if self.ledger is not None else _nothing()
+        library = self.library.close(patience) if self.library is not None else _nothing()
+        left = sum(await asyncio.gather(ledger, library))
+        if self._file is not None:
             self._file.close()
         return left
 
     async def _append(self, lines: Sequence[bytes]) -> None:
         if self._file is not None:
             await asyncio.to_thread(self._file.append, lines)
+
+
+async def _nothing() -> int:
+    return 0
 
 
 def _ledger_file(path: str) -> LedgerFile | None:

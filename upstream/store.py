@@ -8,6 +8,7 @@ nothing. Entries are also charged to the budgets of their key and of the process
 from __future__ import annotations
 
 from collections import OrderedDict
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -15,6 +16,8 @@ from upstream import compaction
 from upstream.budget import KEY, LANE, WHOLE, Budget, Scope, weight
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
     from upstream.items import Item
     from upstream.pipeline import Context
 
@@ -55,6 +58,7 @@ class Store:
         self._heirs: dict[str, int] = {}
         self._items: dict[tuple[bytes, str], dict[str, Item]] = {}
         """By owner and id, as each response has it: clients name items themselves, and send them again."""
+        self._lent: dict[tuple[bytes, str], Item] = {}
         self.bytes = 0
         """Charged at present."""
 
@@ -84,8 +88,18 @@ class Store:
         return found
 
     def item(self, item_id: str, owner: bytes) -> Item | None:
-        """An item of any of this owner's responses: of several that have it, of the last."""
-        return next(reversed(self._items.get((owner, item_id), {}).values()), None)
+        """An item of any of this owner's responses: of several that have it, of the last. Or one that is lent."""
+        found = next(reversed(self._items.get((owner, item_id), {}).values()), None)
+        return found or self._lent.get((owner, item_id))
+
+    @contextmanager
+    def lent(self, owner: bytes, items: Mapping[str, Item]) -> Iterator[None]:
+        """Within this, these items are found as well; nothing of them is kept."""
+        self._lent = {(owner, name): item for name, item in items.items()}
+        try:
+            yield
+        finally:
+            self._lent = {}
 
     def delete(self, response_id: str, owner: bytes) -> bool:
         """Forget the response; False when there was none of this owner's."""
@@ -117,7 +131,8 @@ class Store:
         if parent is None or any(item.type == compaction.TYPE for item in (*child.input, *child.output)):
             return
         self.bytes -= self._charge(parent)
-        self._heirs[parent.id] = self._heirs.get(parent.id, 0) + change
+        # A parent that came back after its child was never its heir's; counting too few heirs only charges more.
+        self._heirs[parent.id] = max(0, self._heirs.get(parent.id, 0) + change)
         self.bytes += self._charge(parent)
         self._account(parent)
 

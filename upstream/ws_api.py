@@ -16,6 +16,7 @@ from upstream.frame import Frame, is_text, not_text, read_frame, tagged
 from upstream.http_api import log_turn
 from upstream.http_io import STARTED
 from upstream.lanes import Lanes
+from upstream.recall import Named
 from upstream.run import Run
 from upstream.share import Share
 from upstream.tasks import spawn
@@ -166,10 +167,11 @@ class Connection:
         return frame
 
     def _start(self) -> None:
-        """Begin all that may: a parent is found here, at the moment the frame is taken."""
+        """Begin all that may: a parent in memory is found here, at the moment the frame is taken."""
         while (started := self._lanes.take()) is not None:
             lane, frame = started
-            task = spawn(self._turn(lane, frame, self._admitted(lane, frame)), name="upstream-turn")
+            missing = self._server.recall.missing(frame.members, self._owner, lane)
+            task = spawn(self._turn(lane, frame, missing or self._admitted(lane, frame)), name="upstream-turn")
             self._turns.add(task)
             task.add_done_callback(self._turns.discard)
         if self._lanes.idle:
@@ -187,12 +189,21 @@ class Connection:
         except Exception as failure:  # noqa: BLE001 - one turn may not end the connection
             return self._refused(lane, frame, _fault(failure))
 
+    async def _recalled(self, lane: Lane, frame: Frame, missing: Named) -> Turn | ApiError:
+        try:
+            brought = await self._server.recall.bring(missing, self._owner)
+        except Exception as failure:  # noqa: BLE001 - one turn may not end the connection
+            return self._refused(lane, frame, _fault(failure))
+        with brought.at_hand():
+            return self._admitted(lane, frame)
+
     def _refused(self, lane: Lane, frame: Frame, error: ApiError) -> ApiError:
         lane.refused(error, frame.parent)
         return error
 
-    async def _turn(self, lane: Lane, frame: Frame, turn: Turn | ApiError) -> None:
+    async def _turn(self, lane: Lane, frame: Frame, found: Turn | ApiError | Named) -> None:
         with suppress(ConnectionError):
+            turn = await self._recalled(lane, frame, found) if isinstance(found, Named) else found
             error = turn if isinstance(turn, ApiError) else await self._run(lane, frame, turn)
             if error is not None:
                 self._told |= lane.name is None and self._end is not None

@@ -264,6 +264,7 @@ def test_the_servers_own_options_become_variables(newest_helm: Helm) -> None:
 
 def test_the_key_that_seals_reasoning_is_shared_by_the_servers_replicas(newest_helm: Helm) -> None:
     (server,) = ours(newest_helm.case("server"))
+    assert environment(server)["DELTAWIRE_STORE"] == {"secretKeyRef": {"name": "deltawire-store", "key": "redis-url"}}
     assert environment(server)["DELTAWIRE_SECRET"] == {"secretKeyRef": {"name": "deltawire-server", "key": "secret"}}
 
 

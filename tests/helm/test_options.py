@@ -17,7 +17,7 @@ COMMANDS = {"proxy": (*PROXY, LOG_LEVEL), "upstream": (*UPSTREAM, LOG_LEVEL)}
 SECTIONS = {"proxy": "proxy", "upstream": "server"}
 OWN = {
     "proxy": {"listen", "admin", "upstream", "state", "secret", "drain"},
-    "upstream": {"listen", "admin", "engine", "secret", "drain"},
+    "upstream": {"listen", "admin", "engine", "store", "secret", "drain"},
 }
 """What has a value of its own in the chart."""
 POOL = [

@@ -10,7 +10,8 @@ import pytest
 from redis.asyncio import Redis
 
 from state.digest import SIZE
-from state.redis_store import MAX_CHAINS, MAX_CONCURRENT, Connected, RedisHeads
+from state.redis_guard import MAX_CONCURRENT, Connected
+from state.redis_store import MAX_CHAINS, RedisHeads
 from telemetry.reasons import STATE_OPERATIONS
 from tests.support.ports import free_port
 from tests.support.stores import (
@@ -197,7 +198,7 @@ async def test_without_a_server_each_operation_gives_nothing_and_only_the_first_
     await store.save(head)
     await store.forget(head)
     assert shared.errors == ["connect"]
-    assert store._clock() < store._resume_at
+    assert store._redis._clock() < store._redis._resume_at
     shared.start()
 
 
@@ -283,8 +284,8 @@ async def test_an_answer_that_comes_too_late_is_never_taken_for_that_of_another_
     await store.load(head.tenant, [head.chain])
     silent.answers.set()
     clock.now += 1.0
-    store._timeout = ENOUGH
-    assert await store._guarded("read", lambda: store._values(["key"])) == [b"2"]
+    store._redis._timeout = ENOUGH
+    assert await store._values(["key"]) == [b"2"]
     assert silent.connections == 2
     await store.close()
 
@@ -298,7 +299,7 @@ async def test_a_caller_that_is_cancelled_stops_at_once_and_counts_as_no_trouble
     with pytest.raises(asyncio.CancelledError):
         await asking
     assert errors == []
-    assert store._clock() >= store._resume_at
+    assert store._redis._clock() >= store._redis._resume_at
     await store.close()
 
 

@@ -16,7 +16,8 @@ from redis.exceptions import RedisError
 from state.digest import SIZE
 from state.envelope import Envelope
 from state.heads import AnswerItem, Head
-from state.redis_store import Connected, RedisHeads
+from state.redis_guard import Connected
+from state.redis_store import RedisHeads
 from tests.support import fetch
 from tests.support.missing import missing
 from tests.support.ports import free_port

@@ -16,6 +16,7 @@ from upstream.app import Running, start
 from upstream.asked import asked
 from upstream.books import Books
 from upstream.items import Item, read_items
+from upstream.recall import Recall
 from upstream.request import read_request
 from upstream.resolve import Offer
 from upstream.run import Server
@@ -59,7 +60,8 @@ async def serving(**settings: Any) -> AsyncIterator[Running]:
 
 def server_of(engine: Engine, admission: Admission) -> Server:
     """What turns share, with books that are kept nowhere but in metrics."""
-    return Server(engine, admission, Books(ServerMetrics(), admission.gate.holder), lambda: 9)
+    books, recall = Books(ServerMetrics(), admission.gate.holder), Recall(admission.store, admission.empty)
+    return Server(engine, admission, books, recall, lambda: 9)
 
 
 def items(*values: dict[str, Any] | str) -> list[Item]:

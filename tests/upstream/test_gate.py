@@ -344,3 +344,10 @@ async def test_without_keys_any_bearer_is_taken_as_before(server: Running, http:
     status, _ = await post(http, server.url, model="any", input="x")
 
     assert status == 200
+
+
+def test_gates_with_one_secret_know_an_owner_by_the_same_digest() -> None:
+    one, same, other, random = (Gate(secret=secret).enter("Bearer k") for secret in ("s" * 16, "s" * 16, "o" * 16, ""))
+
+    assert one == same
+    assert len({one, other, random}) == 3

@@ -14,7 +14,7 @@ from tests.upstream.helpers import SEALER, check_events, members, server_of
 from upstream.admit import Admission
 from upstream.books import Books
 from upstream.engine import Accepted, Delta, End, Part, Prompt, Start, Stop, Usage
-from upstream.run import Run, Server
+from upstream.run import Run
 from upstream.store import Store
 from wire.errors import ApiError
 
@@ -198,7 +198,8 @@ class _Books(Books):
 def _booked(*parts: Part | Exception, transport: str = "http") -> tuple[Run, _Books]:
     run, admission = _run(_Played(*parts))
     books, clock = _Books(), itertools.count(10)
-    server = Server(_Played(*parts), admission, books, lambda: 9, lambda: float(next(clock)))
+    shared = server_of(_Played(*parts), admission)
+    server = shared._replace(books=books, clock=lambda: float(next(clock)))
     return Run(run.turn, server, transport, 4.0), books
 
 

@@ -185,3 +185,27 @@ def test_nothing_stays_charged_to_a_budget_when_all_is_deleted() -> None:
         for name in order:
             store.delete(name, _ME)
         assert budget.used() == 0
+
+
+def test_items_that_are_lent_are_found_by_their_owner_and_not_kept() -> None:
+    store = Store(10_000)
+    lent = output_item({"type": "message", "id": "msg_x", "role": "assistant", "content": []})
+    with store.lent(_ME, {"msg_x": lent}):
+        assert store.item("msg_x", _ME) is lent
+        assert store.item("msg_x", _YOU) is None
+
+    assert store.item("msg_x", _ME) is None
+
+
+def test_a_parent_that_comes_back_after_its_child_is_charged_in_full() -> None:
+    store = Store(1_000_000)
+    parent = _stored("a", size=5000)
+    alone = Store(1_000_000)
+    alone.put(parent)
+    store.put(_stored("b", parent=parent))
+    store.put(parent)
+    store.delete("b", _ME)
+
+    assert store.bytes == alone.bytes
+    store.delete("a", _ME)
+    assert store.bytes == 0

@@ -1,0 +1,127 @@
+"""Before admission: what a request names and memory has not is brought from the library, so that admission finds it.
+
+Admission itself waits for nothing. What is brought is at hand while it runs: a response is in the store from then on,
+items are lent to it.
+"""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, NamedTuple
+
+import msgspec
+
+from upstream.items import REFERENCE
+from wire.split import Malformed, elements
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from upstream.items import Item
+    from upstream.lane import Lane
+    from upstream.library import Library
+    from upstream.pipeline import Context
+    from upstream.store import Store, Stored
+
+
+class Named(NamedTuple):
+    """A response to continue, and items that a request only names, or whose hidden text it does not bring."""
+
+    parent: str | None = None
+    items: tuple[str, ...] = ()
+
+
+class _Head(msgspec.Struct):
+    type: str | None = None
+    id: str | None = None
+    role: str | None = None
+    encrypted_content: str | None = None
+
+
+_TEXT = msgspec.json.Decoder(str)
+_HEAD = msgspec.json.Decoder(_Head)
+
+
+def named(members: Mapping[str, bytes]) -> Named:
+    """What a request names. Never raises: what cannot be read names nothing, and admission tells of it."""
+    try:
+        parent = _TEXT.decode(members.get("previous_response_id", b"null"))
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        parent = None
+    raw = members.get("input", b"")
+    if raw[:1] != b"[" or b'"id"' not in raw:
+        return Named(parent)
+    try:
+        return Named(parent, tuple(name for element in elements(raw) if (name := _lacking(element)) is not None))
+    except Malformed:
+        return Named(parent)
+
+
+def _lacking(element: bytes) -> str | None:
+    try:
+        head = _HEAD.decode(element)
+    except (msgspec.DecodeError, RecursionError):
+        return None
+    refers = head.type == REFERENCE or (head.type is None and head.role is None)
+    return head.id if refers or (head.type == "reasoning" and head.encrypted_content is None) else None
+
+
+class Recall:
+    """Without a library nothing is ever missing. Conversations are folded anew from `empty`."""
+
+    def __init__(self, store: Store, empty: Context, library: Library | None = None) -> None:
+        self._store, self._empty, self._library = store, empty, library
+
+    def missing(self, members: Mapping[str, bytes], owner: bytes, lane: Lane | None = None) -> Named | None:
+        """What of that which a request names has to be brought; None for nothing."""
+        if self._library is None:
+            return None
+        parent, items = named(members)
+        if parent is not None and ((lane is not None and lane.find(parent)) or self._store.get(parent, owner)):
+            parent = None
+        kept = lane.latest.context.known.items if lane is not None and lane.latest is not None else None
+        absent = tuple(
+            name for name in items if not (kept and kept.get(name)) and self._store.item(name, owner) is None
+        )
+        return Named(parent, absent) if parent is not None or absent else None
+
+    async def brought(self, members: Mapping[str, bytes], owner: bytes) -> Brought:
+        """What is missing of a request, as far as the library has it."""
+        return await self.bring(self.missing(members, owner), owner)
+
+    async def bring(self, missing: Named | None, owner: bytes) -> Brought:
+        """What is missing, as far as the library has it."""
+        if missing is None or self._library is None:
+            return Brought(self._store, owner)
+        parent, library, empty = missing.parent, self._library, self._empty
+        found = await library.find(parent, owner, empty) if parent is not None else None
+        items = await library.items(missing.items, owner, empty) if missing.items else {}
+        return Brought(self._store, owner, found, items)
+
+    async def find(self, response_id: str, owner: bytes) -> Stored | None:
+        """A stored response of this owner's, from memory or, without its conversation, from the library."""
+        found = self._store.get(response_id, owner)
+        return found if found is not None or self._library is None else await self._library.told(response_id, owner)
+
+    def forget(self, response_id: str, owner: bytes) -> None:
+        """Delete a stored response everywhere."""
+        self._store.delete(response_id, owner)
+        if self._library is not None:
+            self._library.forget(response_id, owner)
+
+
+class Brought(NamedTuple):
+    """What was brought for one admission."""
+
+    store: Store
+    owner: bytes
+    parent: Stored | None = None
+    items: Mapping[str, Item] = {}
+
+    @contextmanager
+    def at_hand(self) -> Iterator[None]:
+        """Within this, admission finds it."""
+        if self.parent is not None and self.store.get(self.parent.id, self.owner) is None:
+            self.store.put(self.parent)
+        with self.store.lent(self.owner, self.items):
+            yield

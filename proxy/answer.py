@@ -12,9 +12,8 @@ lane that nobody named, an event after the end) means that the link's order is l
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import IntEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
@@ -24,6 +23,7 @@ from wire.events import (
     HANDSHAKE,
     ITEM_DONE,
     NULL,
+    PIECES,
     TERMINAL,
     Event,
     peek,
@@ -53,8 +53,7 @@ class OutOfOrder(Exception):
     """An event that cannot belong to the turn in flight."""
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
+class Step(NamedTuple):
     """One event to pass on: its type and frame as the client shall see it, or the error that it reports.
 
     `before` is another event that the client shall see first.
@@ -103,6 +102,8 @@ class Answer:
         self.events += 1
         if event.sequence_number is not None and 0 <= event.sequence_number < _MAX_NUMBER:
             self.next_sequence = event.sequence_number + 1
+        if self.phase is Phase.SPEAKING and event.type in PIECES and not event.response:
+            return Step(event.type, frame)  # most events by far, and they change nothing that is kept
         if event.type == "error":
             return self._failed(frame)
         try:

@@ -62,6 +62,8 @@ class Link:
         self._frames: deque[bytes] = deque()
         self._buffered = 0
         self._arrived = asyncio.Event()
+        self._alarm: asyncio.TimerHandle | None = None
+        self._alarm_at = 0.0
         self._room = asyncio.Event()
         self._room.set()
         self._pong = asyncio.Event()
@@ -155,17 +157,47 @@ class Link:
             self._room.set()
         return frame
 
-    async def wait(self) -> None:
-        """Until a frame is here. Raises `LinkEnded` when none will come; what arrived before is given out first."""
+    async def wait(self, until: float | None = None) -> bool:
+        """Whether a frame is here before `until`, a moment of `time.monotonic`; without it, until one is.
+
+        Raises `LinkEnded` when none will come; what arrived before is given out first.
+        """
         while not self._frames:
             if self.ended:
                 raise LinkEnded(self.ended, written=True)
+            if until is not None and not self._watched(until):
+                return False
             self._arrived.clear()
             await self._arrived.wait()
+        return True
+
+    def _watched(self, until: float) -> bool:
+        """Have waiters woken up at that moment; false when it is past.
+
+        One timer serves many frames, since a timer for each would cost as much as all else that is done for it: one
+        that goes off too early only wakes a waiter that then sets the next.
+        """
+        left = until - monotonic()
+        if left <= 0:
+            return False
+        if self._alarm is None or self._alarm_at > until:
+            self._still()
+            self._alarm, self._alarm_at = asyncio.get_running_loop().call_later(left, self._ring), until
+        return True
+
+    def _ring(self) -> None:
+        self._alarm = None
+        self._arrived.set()
+
+    def _still(self) -> None:
+        if self._alarm is not None:
+            self._alarm.cancel()
+            self._alarm = None
 
     def finish(self) -> None:
         """The turn is over: its terminal event was read. A frame that is still here is one too many."""
         self._in_turn = False
+        self._still()
         if self._frames:
             self.end("out_of_order")
 
@@ -174,6 +206,7 @@ class Link:
         if self.ended:
             return
         self.ended = cause
+        self._still()
         self._arrived.set()
         self._room.set()
         self._pong.set()

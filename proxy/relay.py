@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from dataclasses import dataclass
 from time import monotonic
 from typing import TYPE_CHECKING
@@ -89,13 +88,12 @@ class Relay:
                 await self._flush()
                 deadline = monotonic() + self._timing.silence
             try:
-                async with asyncio.timeout_at(_loop_time(deadline) if self._streamed else None):
-                    await self._link.wait()
-            except TimeoutError:
-                await self._keep_alive()
-                deadline = monotonic() + self._timing.silence
+                arrived = await self._link.wait(deadline if self._streamed else None)
             except LinkEnded:
                 return await self._lost()
+            if not arrived:
+                await self._keep_alive()
+                deadline = monotonic() + self._timing.silence
 
     async def _step(self, step: Step, *, silent: bool) -> web.StreamResponse | Refusal | None:
         """Pass one event on; the outcome when it was the last. `silent`: the turn had not begun before it."""
@@ -105,7 +103,9 @@ class Relay:
             return await self._failed(step.error, silent=silent)
         if not self._streamed:
             return await self._client.json(self._answer.response()) if self._answer.phase is Phase.ENDED else None
-        self._pending += [sse.encode(one.type, one.frame) for one in (step.before, step) if one is not None]
+        if step.before is not None:
+            self._pending.append(sse.encode(step.before.type, step.before.frame))
+        self._pending.append(sse.encode(step.type, step.frame))
         if self._answer.phase >= Phase.SPEAKING and not self._client.opened:
             await self._flush()
         if self._answer.phase is Phase.ENDED:
@@ -159,7 +159,3 @@ async def lost(client: ClientSide, record: TurnRecord) -> web.StreamResponse:
     """Tell a client that has seen nothing yet that its turn may or may not have run."""
     record.error = "link_lost"
     return await client.error(server_error(_LOST, status=502, code="link_lost"))
-
-
-def _loop_time(deadline: float) -> float:
-    return asyncio.get_running_loop().time() + (deadline - monotonic())

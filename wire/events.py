@@ -16,6 +16,14 @@ HANDSHAKE = frozenset({"response.created", "response.queued", "response.in_progr
 """Types that say a turn has begun, and nothing of its answer."""
 LANE = re.compile(r"[A-Za-z0-9_.-]{1,256}")
 """A lane's name, whole (OpenAPI: `stream_id`)."""
+PIECES = frozenset(
+    {
+        *("response.output_text.delta", "response.refusal.delta", "response.function_call_arguments.delta"),
+        *("response.reasoning_text.delta", "response.reasoning_summary_text.delta"),
+        "response.custom_tool_call_input.delta",
+    }
+)
+"""Types of which an answer has one a token: they add text to an item, all of which its end says again."""
 ITEM_DONE = "response.output_item.done"
 COMPLETED = "response.completed"
 NULL = b"null"

@@ -21,7 +21,8 @@ class SseEvent(NamedTuple):
 
 def encode(event_type: str, data: bytes) -> bytes:
     """The event on the wire. `data` is JSON, in which a raw newline can only be white space between tokens."""
-    if b"\n" in data or b"\r" in data:
+    # As numbers: looking for bytes in bytes takes ten times as long.
+    if _NEWLINES[0] in data or _NEWLINES[1] in data:
         data = data.translate(None, _NEWLINES)
     return b"event: %b\ndata: %b\n\n" % (event_type.encode(), data)
 

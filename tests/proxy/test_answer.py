@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from proxy.answer import Answer, OutOfOrder, Phase, Step
 from wire.errors import previous_not_found
-from wire.events import HANDSHAKE, TERMINAL
+from wire.events import HANDSHAKE, PIECES, TERMINAL
 
 Json = dict[str, Any]
 
@@ -351,3 +351,14 @@ def test_any_sequence_of_frames_ends_in_a_phase_or_out_of_order(*, frames: list[
     answer.usage()
     event = answer.failed_event("m")
     assert event is None or json.loads(event)["sequence_number"] == answer.next_sequence
+
+
+@pytest.mark.parametrize("kind", sorted(PIECES))
+def test_a_piece_of_text_is_passed_on_as_it_is_and_is_held_to_the_order_all_the_same(kind: str) -> None:
+    answer = taken(frame("response.created", response=response()), frame(kind, delta="a"))
+    piece = frame(kind, delta="b", sequence_number=7)
+    assert answer.take(piece) == Step(kind, piece)
+    assert (answer.events, answer.next_sequence, answer.phase) == (3, 8, Phase.SPEAKING)
+    for wrong in ({"stream_id": "x"}, {"response": response(id="resp_2")}):
+        with pytest.raises(OutOfOrder):
+            answer.take(frame(kind, delta="c", **wrong))

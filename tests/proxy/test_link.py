@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import asynccontextmanager
+from time import monotonic
 from typing import TYPE_CHECKING
 
 import aiohttp
@@ -281,3 +282,29 @@ async def test_a_link_shows_no_content_of_itself() -> None:
         assert repr(link) == "<Link 1 in a turn>"
         link.end("drain")
         assert repr(link) == "<Link 1 drain>"
+
+
+async def test_who_waits_until_a_moment_is_told_when_it_passes_without_a_frame() -> None:
+    async with linked() as (link, far, _):
+        await link.send(b"{}")
+        assert await link.wait(monotonic() + 0.01) is False
+        assert await link.wait(monotonic() - 1) is False
+        await far.socket.send_str("1")
+        assert await link.wait(monotonic() + PATIENCE) is True
+
+
+async def test_a_moment_that_moves_away_with_each_frame_needs_no_timer_of_its_own() -> None:
+    async with linked() as (link, far, _):
+        await link.send(b"{}")
+        timers = set()
+        for number in range(3):
+            waiting = asyncio.ensure_future(link.wait(monotonic() + PATIENCE + number))
+            await asyncio.sleep(0)
+            timers.add(link._alarm)
+            await far.socket.send_str(str(number))
+            assert await waiting is True
+            assert link.arrived() == str(number).encode()
+        assert len(timers) == 1
+        assert await link.wait(monotonic() + 0.01) is False
+        link.finish()
+        assert link._alarm is None

@@ -14,11 +14,10 @@ from typing import TYPE_CHECKING, Any
 import proxy
 import proxy.app
 from proxy.explain import explain
-from proxy.options import ENGINE_KEY, LOG_LEVEL, PROXY, UP, UPSTREAM, BadSettingError, Option, of_server, parser, values
-from proxy.serve import serve
+from proxy.options import CHAOS, ENGINE_KEY, PROXY, UP, UPSTREAM, BadSettingError, of_server, parser
+from proxy.serve import serve, told
 from proxy.settings import ProxySettings
 from proxy.streams import complete, say
-from telemetry import logs
 from telemetry.traces import Tracing
 from upstream.settings import UpstreamSettings
 from wire.split import Malformed
@@ -31,14 +30,15 @@ if TYPE_CHECKING:
 USAGE = """\
 usage: deltawire COMMAND [OPTIONS]
 
-  up        the sidecar and the shipped server with its embedded engine
-  proxy     the sidecar alone
-  upstream  the shipped server alone
-  key       a new API key for the shipped server
-  model     fetch the weights of the engine local
-  explain   would one request body be a delta after another?
-  replay    recorded traffic through a real sidecar
-  bench     measure how fast it is, and write a report
+  up              the sidecar and the shipped server with its embedded engine
+  proxy           the sidecar alone
+  upstream        the shipped server alone
+  key             a new API key for the shipped server
+  model           fetch the weights of the engine local
+  explain         would one request body be a delta after another?
+  replay          recorded traffic through a real sidecar
+  bench           measure how fast it is, and write a report
+  chaos-upstream  an upstream with faults, to try a client against
 
 deltawire COMMAND --help tells the options, deltawire --version the version.
 """
@@ -79,7 +79,7 @@ def _check_import() -> None:
 
 def _proxy(words: Sequence[str], environment: Mapping[str, str]) -> int:
     prog = "deltawire proxy"
-    found = _told(prog, "The sidecar.", PROXY, words, environment)
+    found = told(prog, "The sidecar.", PROXY, words, environment)
     settings = _proxy_settings(prog, found)
 
     async def start() -> list[Closer]:
@@ -94,7 +94,7 @@ def _upstream(words: Sequence[str], environment: Mapping[str, str]) -> int:
     import upstream.app  # noqa: PLC0415 - see above
 
     prog = "deltawire upstream"
-    settings = _upstream_settings(_told(prog, "The shipped server.", UPSTREAM, words, environment), environment)
+    settings = _upstream_settings(told(prog, "The shipped server.", UPSTREAM, words, environment), environment)
 
     async def start() -> list[Closer]:
         running = await upstream.app.start(settings)
@@ -108,7 +108,7 @@ def _up(words: Sequence[str], environment: Mapping[str, str]) -> int:
     import upstream.app  # noqa: PLC0415 - see above
 
     prog = "deltawire up"
-    found = _told(prog, "The sidecar and the shipped server.", UP, words, environment)
+    found = told(prog, "The sidecar and the shipped server.", UP, words, environment)
     server_settings = _upstream_settings(of_server(found), environment)
     sidecar = {option.field: found[option.field] for option in PROXY if option.name not in {"listen", "upstream"}}
 
@@ -133,14 +133,22 @@ def _up(words: Sequence[str], environment: Mapping[str, str]) -> int:
     return serve(prog, start)
 
 
-def _told(
-    prog: str, about: str, options: Sequence[Option], words: Sequence[str], environment: Mapping[str, str]
-) -> dict[str, Any]:
-    """What a command that serves was told; from then on it logs as it was told to."""
-    options = (*options, LOG_LEVEL)
-    found = values(prog, options, parser(prog, about, options).parse_args(words), environment)
-    logs.configure(found.pop("log_level"))
-    return found
+def _chaos(words: Sequence[str], environment: Mapping[str, str]) -> int:
+    from upstream.scripted import chaos, running  # noqa: PLC0415 - see above
+
+    prog = "deltawire chaos-upstream"
+    if "--list" in words:
+        say(*chaos.listing())
+        return 0
+    about = "An upstream that answers by a script and shows faults (docs/faults.md); --list tells them."
+    found = told(prog, about, CHAOS, words, environment)
+
+    async def start() -> list[Closer]:
+        served = await running.start(*found.pop("listen"), **found)
+        say(*served.told)
+        return [served.close]
+
+    return serve(prog, start)
 
 
 def _proxy_settings(prog: str, found: dict[str, Any]) -> ProxySettings:
@@ -232,6 +240,7 @@ _COMMANDS: dict[str, Callable[[Sequence[str], Mapping[str, str]], int]] = {
     "explain": _explain,
     "replay": _replay,
     "bench": _bench,
+    "chaos-upstream": _chaos,
 }
 
 if __name__ == "__main__":

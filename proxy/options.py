@@ -30,6 +30,7 @@ _MAX_DURATION = 10 * 365 * 24 * 3600.0
 _ADDRESS = re.compile(r"(?:\[([^\[\]]+)\]|([^:\[\]]+)):([0-9]{1,5})")
 _MAX_DIGITS = 15
 _DIGITS = re.compile(r"[0-9]{1,15}")
+_RATE = re.compile(r"[0-9]{1,9}(?:\.[0-9]{1,9})?")
 _TOKEN = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
 _MIN_SECRET = 16
 ENGINES = ("sim", "local")
@@ -50,6 +51,7 @@ class Option:
     """One option: its name without dashes, its default as a user would write it, how its text is read, what it is.
 
     The value of one that is not `shown` is never quoted. `also` is a second environment variable, behind its own.
+    One with `many` may stand several times; its texts are then one list, with commas.
     """
 
     name: str
@@ -58,6 +60,7 @@ class Option:
     help: str
     shown: bool = True
     also: str = ""
+    many: bool = False
 
     @property
     def environment(self) -> str:
@@ -224,6 +227,17 @@ def some_of(*known: str) -> Callable[[str], tuple[str, ...]]:
     return read
 
 
+def rates(text: str) -> dict[str, float]:
+    """Names with a part of everything each, from 0 to 1."""
+    found: dict[str, float] = {}
+    for part in filter(None, map(str.strip, text.split(","))):
+        name, _, rate = part.partition("=")
+        if not _RATE.fullmatch(rate) or float(rate) > 1:
+            raise ValueError("NAME=RATE is needed, with a rate from 0 to 1")
+        found[name.strip()] = float(rate)
+    return found
+
+
 _METAVARS: dict[Callable[[str], Any], str] = {
     address: "HOST:PORT",
     maybe_address: "HOST:PORT",
@@ -236,6 +250,7 @@ _METAVARS: dict[Callable[[str], Any], str] = {
     state: "URL",
     secret: "TEXT",
     names: "NAMES",
+    rates: "NAME=RATE",
 }
 _UNITS = "SIZE is in bytes or carries KiB, MiB or GiB; TIME is in seconds or carries ms, s, m or h. "
 _BOTH = "Each option is also an environment variable; the command line wins."
@@ -263,6 +278,7 @@ def parser(prog: str, about: str, options: Sequence[Option]) -> argparse.Argumen
         made.add_argument(
             f"--{option.name}",
             dest=option.field,
+            action="append" if option.many else "store",
             metavar=_METAVARS.get(option.read, "WORD"),
             help=f"{option.help} ({names}{default})".replace("%", "%%"),
         )
@@ -278,7 +294,8 @@ def values(
     """Each option's value by field name. Raises `BadSettingError`; a value that may be secret is not quoted."""
     found: dict[str, Any] = {}
     for option in options:
-        text: str | None = getattr(given, option.field)
+        told = getattr(given, option.field)
+        text: str | None = ",".join(told) if isinstance(told, list) else told
         source = f"--{option.name}"
         for name in (option.environment, option.also):
             if text is None and environment.get(name):
@@ -387,3 +404,17 @@ UP: tuple[Option, ...] = (
 def of_server(found: Mapping[str, Any]) -> dict[str, Any]:
     """The values of `up` as `upstream` would have found them."""
     return {one.field: found[f"upstream_{one.name}" if one.name in _OF_BOTH else one.field] for one in UPSTREAM}
+
+
+CHAOS: tuple[Option, ...] = (
+    Option("listen", "127.0.0.1:8788", address, "where it serves"),
+    Option(
+        "fault",
+        "all=0.1",
+        rates,
+        "part of the turns that show a fault, or any of all; several by commas or again",
+        many=True,
+    ),
+    Option("seed", "0", number, "the same seed chooses the same faults"),
+    Option("pause", "20s", duration, "length of the pauses of late and pausing, in seconds"),
+)

@@ -6,9 +6,15 @@ import asyncio
 import signal
 import sys
 from collections.abc import Awaitable, Callable
-from typing import TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-from proxy.options import BadSettingError
+from proxy.options import LOG_LEVEL, BadSettingError, parser, values
+from telemetry import logs
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from proxy.options import Option
 
 Closer: TypeAlias = Callable[[], Awaitable[int | None]]
 """Ends what a command has started. How much of what was to be kept could not be written."""
@@ -16,6 +22,16 @@ UNWRITTEN = 3
 """Exit code of a server that could not write all that it was told to keep."""
 _ONE_PRESS = 0.5
 """Seconds in which interrupts count as one: wrappers pass on what the terminal sent already."""
+
+
+def told(
+    prog: str, about: str, options: Sequence[Option], words: Sequence[str], environment: Mapping[str, str]
+) -> dict[str, Any]:
+    """What a command that serves was told; from then on it logs as it was told to."""
+    options = (*options, LOG_LEVEL)
+    found = values(prog, options, parser(prog, about, options).parse_args(words), environment)
+    logs.configure(found.pop("log_level"))
+    return found
 
 
 def serve(prog: str, start: Callable[[], Awaitable[list[Closer]]]) -> int:

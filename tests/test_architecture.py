@@ -42,7 +42,7 @@ DOING = {
         f"upstream.engines.{name}"
         for name in ("chat", "endpoint", "llamacpp", "local", "select", "sglang", "vllm", "weights")
     ),
-    *(f"upstream.scripted.{name}" for name in ("connection", "player", "server", "sinks")),
+    *(f"upstream.scripted.{name}" for name in ("connection", "player", "running", "server", "sinks")),
     "state.redis_guard",
     "state.redis_store",
     "telemetry.health",

@@ -8,6 +8,8 @@ from pathlib import Path
 from state.envelope import POLICY, Policy
 from state.items import TABLE
 from telemetry import reasons, server_metrics
+from upstream.scripted.catalogue import TURNS
+from upstream.scripted.handshakes import HANDSHAKES
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
@@ -77,6 +79,12 @@ def test_every_label_of_the_servers_metrics_is_documented_with_its_meaning() -> 
     ):
         for code, meaning in codes.items():
             assert f"| `{code}` | {meaning} |" in page
+
+
+def test_every_fault_stands_on_its_page_as_the_catalogue_tells_it_and_no_other_does() -> None:
+    rows = re.findall(r"^\| `([a-z0-9-]+)` \| (.*) \| (.*) \| (.*) \|$", (DOCS / "faults.md").read_text(), re.MULTILINE)
+    turns = [(name, fault.wire, fault.stands_for, fault.seen) for name, fault in TURNS.items()]
+    assert rows == turns + [(name, fault.wire, fault.stands_for, fault.seen) for name, fault in HANDSHAKES.items()]
 
 
 def test_relative_links_in_the_documentation_lead_somewhere() -> None:

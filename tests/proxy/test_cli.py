@@ -23,6 +23,7 @@ from tests.support import http
 from tests.support.commands import Command
 from upstream.engines import weights
 from upstream.keys import read_keys
+from upstream.scripted.chaos import listing
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -120,6 +121,11 @@ print(sorted({*sys.modules} & {"upstream.app", "upstream.http_api", "upstream.ke
         (["upstream", "--tool-turns", "-1"], "deltawire upstream: --tool-turns: a number is needed, not '-1'"),
         (["upstream", "--tool-turns", "x"], "deltawire upstream: --tool-turns: a number is needed, not 'x'"),
         (["up", "--log-level", "loud"], "deltawire up: --log-level: one of debug, info, warning, error is needed, "),
+        (
+            ["chaos-upstream", "--fault", "x"],
+            "deltawire chaos-upstream: --fault: NAME=RATE is needed, with a rate from 0 ",
+        ),
+        (["chaos-upstream", "--fault", "fire=1"], "deltawire chaos-upstream: there is no fault 'fire'; --list tells"),
         (["explain"], "deltawire explain: the following arguments are required: A.json, B.json"),
         (["explain", "a", "b", "c"], "deltawire explain: there is a word too many"),
         (["explain", "a", "b"], "deltawire explain: a: No such file or directory"),
@@ -232,6 +238,11 @@ def test_a_replays_upstream_offers_what_it_is_told_to(
     assert told == {"features": offered}
 
 
+def test_the_faults_of_the_chaos_upstream_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["chaos-upstream", "--list"]) == 0
+    assert capsys.readouterr().out.splitlines() == listing()
+
+
 # Serving
 
 
@@ -247,8 +258,9 @@ def test_a_replays_upstream_offers_what_it_is_told_to(
             ["upstream", "proxy", "admin"],
             signal.SIGTERM,
         ),
+        (["chaos-upstream", "--listen", ANY, "--fault", "failed=1"], {}, ["chaos-upstream"], signal.SIGTERM),
     ],
-    ids=["proxy", "proxy by environment", "upstream", "up"],
+    ids=["proxy", "proxy by environment", "upstream", "up", "chaos-upstream"],
 )
 def test_a_server_says_where_it_listens_and_ends_with_0_when_told(
     tmp_path: Path, words: list[str], env: dict[str, str], listeners: list[str], number: int
@@ -265,6 +277,8 @@ def test_a_server_says_where_it_listens_and_ends_with_0_when_told(
     expected = [f"deltawire {name} listening on {url}" for name, url in urls.items()]
     if words == ["up"]:
         expected.append(f"export OPENAI_BASE_URL={urls['proxy']}/v1")
+    if words[0] == "chaos-upstream":
+        expected.append(f"export DELTAWIRE_UPSTREAM={urls['chaos-upstream']}/v1")
     assert command.stdout.splitlines() == expected
     assert all(record["level"] == "info" for record in command.records()), command.stderr
 

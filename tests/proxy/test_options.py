@@ -10,13 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from proxy import options
-from proxy.options import LOG_LEVEL, PROXY, UP, UPSTREAM, BadSettingError, Option, of_server, parser, values
+from proxy.options import CHAOS, LOG_LEVEL, PROXY, UP, UPSTREAM, BadSettingError, Option, of_server, parser, values
 from proxy.settings import Address
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-ALL = (*PROXY, *UPSTREAM, *UP, LOG_LEVEL)
+ALL = (*PROXY, *UPSTREAM, *UP, *CHAOS, LOG_LEVEL)
 TABLES = {"proxy": (*PROXY, LOG_LEVEL), "upstream": (*UPSTREAM, LOG_LEVEL), "up": (*UP, LOG_LEVEL)}
 NAMED = {option.name: option for option in ALL}
 KIB, MIB = 1024, 1024 * 1024
@@ -79,6 +79,12 @@ def test_the_command_line_wins_over_the_environment_and_that_over_the_default() 
     assert read(DELTAWIRE_TRANSPORT="full")["transport"] == "full"
     assert read("--transport", "http", DELTAWIRE_TRANSPORT="full")["transport"] == "http"
     assert read("--transport=http")["transport"] == "http"
+
+
+def test_an_option_that_takes_many_may_stand_again_and_hold_several() -> None:
+    assert read("--fault", "a=0.5, b=1", "--fault", "c=0", table=CHAOS)["fault"] == {"a": 0.5, "b": 1.0, "c": 0.0}
+    assert read(table=CHAOS, DELTAWIRE_FAULT="a=0.25")["fault"] == {"a": 0.25}
+    assert read("--transport", "full", "--transport", "http")["transport"] == "http"
 
 
 def test_an_empty_variable_is_an_unset_one_and_others_are_not_read() -> None:
@@ -187,6 +193,9 @@ GOOD: list[tuple[Callable[[str], Any], str, Any]] = [
     (options.names, "x\n", ("x",)),
     (options.some_of("a"), "none", ()),
     (options.some_of("a"), "", ()),
+    (options.rates, "all=0.1", {"all": 0.1}),
+    (options.rates, " a=1 ,b=0.05,,", {"a": 1.0, "b": 0.05}),
+    (options.rates, "", {}),
 ]
 
 
@@ -227,6 +236,10 @@ def test_a_value_is_read(reader: Callable[[str], Any], text: str, value: Any) ->
         *((options.some_of("a", "b"), text) for text in ("c", "a,c", "a, none", "A", "a b")),
         *((options.names, text) for text in ("a b", "x:y", "x\ny", "\u00e9")),
         *((options.names, text) for text in ("Host", "connection", "a,Upgrade", "content-length", "expect")),
+        *(
+            (options.rates, text)
+            for text in ("a", "a=", "a=x", "a=1.1", "a=-1", "a=1=1", "a=nan", "a=1e0", "a=." + "1" * 5000)
+        ),
         *((options.names, text) for text in ("Sec-WebSocket-Key", "x-deltawire-features")),
     ],
 )

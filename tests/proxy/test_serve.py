@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from proxy.options import BadSettingError
-from proxy.serve import serve
+from proxy.options import CHAOS, BadSettingError
+from proxy.serve import serve, told
+from telemetry import logs
 
 if TYPE_CHECKING:
     from proxy.serve import Closer
@@ -60,3 +61,14 @@ def test_what_cannot_start_is_one_line_with_the_command(error: Exception, line: 
     with pytest.raises(BadSettingError) as bad:
         serve("deltawire x", start)
     assert str(bad.value) == line
+
+
+def test_what_a_command_is_told_has_every_option_but_the_level_which_holds_from_then_on(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    levels: list[str] = []
+    monkeypatch.setattr(logs, "configure", levels.append)
+    found = told("deltawire x", "about", CHAOS, ["--seed", "7", "--log-level", "debug"], {"DELTAWIRE_PAUSE": "1s"})
+    assert (found["seed"], found["pause"]) == (7, 1.0)
+    assert found.keys() == {option.field for option in CHAOS}
+    assert levels == ["debug"]

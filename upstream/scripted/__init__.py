@@ -5,8 +5,8 @@ It serves tests, `deltawire replay` and whoever wants to see how a client takes 
 
 from upstream.scripted.answers import answer, events_of, function_call, message, reasoning, response_object
 from upstream.scripted.check import Mismatch, check_context, compare, difference
-from upstream.scripted.connection import Accept, Connection
-from upstream.scripted.script import Play, Script
+from upstream.scripted.connection import Connection
+from upstream.scripted.script import Accept, Play, Script
 from upstream.scripted.server import Call, Reply, ScriptedUpstream
 from upstream.scripted.turn import ContextItem, Turn
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from aiohttp import WSMessage, WSMsgType, web
@@ -16,18 +15,7 @@ from wire.split import Malformed, members
 
 if TYPE_CHECKING:
     from upstream.scripted.player import Player
-
-
-@dataclass(frozen=True, slots=True)
-class Accept:
-    """How a connection is accepted: further headers of the 101 answer, compression, and whether pings are answered.
-
-    A peer that answers no ping is a half-open connection: the other side has gone without a word.
-    """
-
-    headers: dict[str, str] = field(default_factory=dict)
-    deflate: bool = False
-    answer_pings: bool = True
+    from upstream.scripted.script import Accept
 
 
 class Connection:

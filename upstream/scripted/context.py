@@ -42,9 +42,12 @@ class Cache:
 
 
 class Contexts:
-    """All that one scripted upstream remembers of answered turns."""
+    """What one scripted upstream remembers of answered turns: of the latest `keep` or, without it, of all."""
 
-    def __init__(self, *, envelope: bool = False, append: bool = False, lanes: bool = False) -> None:
+    def __init__(
+        self, *, envelope: bool = False, append: bool = False, lanes: bool = False, keep: int | None = None
+    ) -> None:
+        self._keep = keep
         self._envelope_offered = envelope
         self._append_offered = append
         self._lanes_offered = lanes
@@ -80,6 +83,12 @@ class Contexts:
         if turn.stored:
             self._stored.add(turn.response_id)
             self._outputs |= {identity: item for item in turn.output if (identity := _identity(item.raw))}
+        if self._keep is not None and len(self._context) > self._keep:
+            oldest = next(iter(self._context))
+            for item in self._context.pop(oldest):
+                self._outputs.pop(_identity(item.raw) or "", None)
+            self._stored.discard(oldest)
+            del self._asked[oldest]
 
     @staticmethod
     def evict(turn: Turn, cache: Cache) -> None:
@@ -116,7 +125,7 @@ class Contexts:
         named = json.loads(parent)
         # A frame that cannot be resumed has a parent all the same: it is that which is lost with it.
         turn.members = parts | {"previous_response_id": parent}
-        if named is None or cache.latest.get(turn.lane) != named:
+        if named is None or cache.latest.get(turn.lane) != named or named not in self._asked:
             raise previous_not_found(str(named))
         whole = self._asked[named] | turn.members
         return {name: raw for name, raw in whole.items() if raw != b"null" or name not in parts}
@@ -151,7 +160,8 @@ class Contexts:
     def _parent_context(self, turn: Turn, cache: Cache) -> tuple[ContextItem, ...]:
         if not turn.parent:
             return ()
-        if turn.parent not in cache.latest.values() and turn.parent not in self._stored:
+        known = turn.parent in cache.latest.values() or turn.parent in self._stored
+        if not known or turn.parent not in self._context:
             raise previous_not_found(turn.parent)
         return self._context[turn.parent]
 

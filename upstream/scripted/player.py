@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 import inspect
 import json
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from upstream.scripted.answers import answer
 from upstream.scripted.condense import condensed
 from upstream.scripted.script import Decide, Play, ScriptEnded
-from upstream.scripted.steps import Binary, Close, Hang, Reset, Step, Text, Wait
+from upstream.scripted.steps import Binary, Close, Hang, Pause, Reset, Step, Text, Wait
 from upstream.scripted.turn import ContextItem, Transport, Turn
 from wire.errors import ApiError, from_frame, server_error
 from wire.events import COMPLETED, ITEM_DONE, TERMINAL, Event, peek, response_head
@@ -24,11 +24,25 @@ if TYPE_CHECKING:
 
 
 class Player:
-    """Turns of one upstream, in order of arrival, and what was wrong about them."""
+    """Turns of one upstream, in order of arrival, and what was wrong about them.
+
+    `keep`: the latest turns of which more than that they came is remembered; all of them when it is None. Ids of
+    responses hold `name`, which tells upstreams of one address apart.
+    """
 
     def __init__(
-        self, decide: Decide, contexts: Contexts, changed: Callable[[], None], *, script_warmups: bool
+        self,
+        decide: Decide,
+        contexts: Contexts,
+        changed: Callable[[], None],
+        *,
+        script_warmups: bool,
+        keep: int | None = None,
+        name: str = "",
     ) -> None:
+        self.keep = keep
+        self._name = name
+        self._received = 0
         self._decide = decide
         self._contexts = contexts
         self._changed = changed
@@ -40,8 +54,11 @@ class Player:
 
     def receive(self, transport: Transport, connection: int, raw: bytes, headers: dict[str, str], size: int) -> Turn:
         """A new turn, not read yet. `size` is that of the body on the wire, in bytes."""
-        turn = Turn(len(self.turns) + 1, transport, connection, raw, headers, size)
+        self._received += 1
+        turn = Turn(self._received, transport, connection, raw, headers, size)
         self.turns.append(turn)
+        if self.keep is not None:
+            forget(self.turns, self.keep)
         self._changed()
         return turn
 
@@ -57,7 +74,7 @@ class Player:
         except ApiError as error:
             return Play(error=error)
         if turn.members.get("generate") == b"false" and not self._script_warmups:
-            return Play(events=answer((), response_id=_name(turn), request=turn.body))
+            return Play(events=answer((), response_id=self._id(turn), request=turn.body))
         try:
             play = self._decide(turn)
             return await play if inspect.isawaitable(play) else play
@@ -71,7 +88,7 @@ class Player:
         """Carry out the play. What is answered counts as answered before it is written."""
         done: dict[int, bytes] = {}
         try:
-            steps = play.steps(turn, _name(turn))
+            steps = play.steps(turn, self._id(turn))
             for step, said in zip(steps, condensed(steps, turn.members) if turn.resumes else steps, strict=True):
                 if isinstance(step, Text):
                     self._note(turn, step.data, cache, done)
@@ -85,6 +102,9 @@ class Player:
             if turn.outcome == "running":
                 turn.outcome = "broken"
             self._changed()
+
+    def _id(self, turn: Turn) -> str:
+        return f"resp_{self._name}{turn.number:06}"
 
     def _note(self, turn: Turn, data: bytes, cache: Cache, done: dict[int, bytes]) -> None:
         if turn.outcome != "running":
@@ -126,6 +146,8 @@ async def _carry_out(step: Step, sink: Sink) -> None:
             if reached is not None:
                 reached.set()
             await gate.wait()
+        case Pause(seconds):
+            await asyncio.sleep(seconds)
         case Close(code):
             await sink.close(code)
         case Reset():
@@ -145,5 +167,7 @@ def _output(done: dict[int, bytes], terminal: bytes) -> list[ContextItem]:
     ]
 
 
-def _name(turn: Turn) -> str:
-    return f"resp_{turn.number:06}"
+def forget(values: list[Any], keep: int) -> None:
+    """Forget all but the latest `keep`, once there are twice as many."""
+    if len(values) > 2 * keep:
+        del values[:-keep]

@@ -19,6 +19,18 @@ if TYPE_CHECKING:
 Json = dict[str, Any]
 
 
+@dataclass(frozen=True, slots=True)
+class Accept:
+    """How a connection is accepted: further headers of the 101 answer, compression, and whether pings are answered.
+
+    A peer that answers no ping is a half-open connection: the other side has gone without a word.
+    """
+
+    headers: dict[str, str] = field(default_factory=dict)
+    deflate: bool = False
+    answer_pings: bool = True
+
+
 @dataclass(frozen=True, kw_only=True)
 class Play:
     """The answer to one turn. Of `error`, `events`, `response` and `items` the first one given counts.

@@ -6,16 +6,16 @@ import asyncio
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from aiohttp import web
 
 from upstream.scripted.answers import message
-from upstream.scripted.connection import Accept, Connection
+from upstream.scripted.connection import Connection
 from upstream.scripted.context import Cache, Contexts
 from upstream.scripted.faults import RefuseUpgrade
-from upstream.scripted.player import Player
-from upstream.scripted.script import Play, Script, as_function
+from upstream.scripted.player import Player, forget
+from upstream.scripted.script import Accept, Play, Script, as_function
 from upstream.scripted.sinks import HttpSink
 from wire.coding import BodyError, decode
 from wire.errors import ApiError, invalid_request
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from upstream.scripted.turn import Turn
 
 _ACCEPT = Accept()
+_ANYWHERE = ("127.0.0.1", 0)
 _NO_LIMIT = 2**40
 _SHUTDOWN = 0.05  # seconds that handlers get before they are cancelled
 
@@ -67,7 +68,8 @@ class ScriptedUpstream:
 
     `async with ScriptedUpstream(script) as up:` serves at `up.url`, the base URL of an SDK. Every turn is in
     `up.turns`; what no correct client does is in `up.violations`. `envelope`, `append` and `lanes` offer these
-    features; `script_warmups` lets the script answer `generate: false` too.
+    features; `script_warmups` lets the script answer `generate: false` too. It remembers the latest `keep` of
+    everything, or all; ids of its responses hold `name`. `listen` is its host and port, 0 for any.
     """
 
     def __init__(
@@ -80,6 +82,9 @@ class ScriptedUpstream:
         append: bool = False,
         lanes: bool = False,
         script_warmups: bool = False,
+        keep: int | None = None,
+        name: str = "",
+        listen: tuple[str, int] = _ANYWHERE,
     ) -> None:
         self.upgrades = upgrades
         self.upgrade_attempts: list[dict[str, str]] = []
@@ -90,9 +95,18 @@ class ScriptedUpstream:
         self._others = others
         self._features = [name for name, offered in ((ENVELOPE, envelope), (APPEND, append)) if offered]
         self._lanes = lanes
+        self._live: set[Connection] = set()
         self._change = asyncio.Event()
-        contexts = Contexts(envelope=envelope, append=append, lanes=lanes)
-        self._player = Player(as_function(script), contexts, self._change.set, script_warmups=script_warmups)
+        self._listen = listen
+        self._attempts = self._accepted = 0
+        self._player = Player(
+            as_function(script),
+            Contexts(envelope=envelope, append=append, lanes=lanes, keep=keep),
+            self._change.set,
+            script_warmups=script_warmups,
+            keep=keep,
+            name=name,
+        )
         self._runner: web.AppRunner | None = None
 
     @property
@@ -122,7 +136,7 @@ class ScriptedUpstream:
             auto_decompress=False,
         )
         await self._runner.setup()
-        site = web.TCPSite(self._runner, "127.0.0.1", 0)
+        site = web.TCPSite(self._runner, *self._listen)
         await site.start()
         host, port = self._runner.addresses[0][:2]
         self.url = f"http://{host}:{port}/v1"
@@ -134,9 +148,8 @@ class ScriptedUpstream:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        for connection in self.connections:
-            if not connection.closed.is_set():
-                connection.reset()
+        for connection in self._live:
+            connection.reset()
         if self._runner is not None:
             await self._runner.cleanup()
         if kind is None and self._player.failures:
@@ -155,7 +168,7 @@ class ScriptedUpstream:
             if request.method == "POST":
                 return await self._turn(request)
         call = Call(request.method, request.path_qs, _lower(request), await request.read())
-        self.calls.append(call)
+        self._remember(self.calls, call)
         self._change.set()
         if self._others is None:
             return _refused(invalid_request("Not found.", status=404))
@@ -164,7 +177,8 @@ class ScriptedUpstream:
 
     async def _upgrade(self, request: web.Request) -> web.StreamResponse:
         headers = _lower(request)
-        self.upgrade_attempts.append(headers)
+        self._attempts += 1
+        self._remember(self.upgrade_attempts, headers)
         upgrade = self._upgrade_answer(headers)
         if isinstance(upgrade, RefuseUpgrade):
             self._change.set()
@@ -176,12 +190,15 @@ class ScriptedUpstream:
         if self._features:
             offered = {FEATURES_HEADER: ", ".join(self._features), **upgrade.headers}
             upgrade = Accept(offered, upgrade.deflate, upgrade.answer_pings)
-        connection = Connection(len(self.connections) + 1, request, upgrade, self._player, lanes=self._lanes)
-        self.connections.append(connection)
+        self._accepted += 1
+        connection = Connection(self._accepted, request, upgrade, self._player, lanes=self._lanes)
+        self._live.add(connection)
+        self._remember(self.connections, connection)
         self._change.set()
         try:
             return await connection.serve()
         finally:
+            self._live.discard(connection)
             self._change.set()
 
     def _upgrade_answer(self, headers: dict[str, str]) -> Upgrade:
@@ -189,7 +206,12 @@ class ScriptedUpstream:
             return self.upgrades
         if callable(self.upgrades):
             return self.upgrades(headers)
-        return self.upgrades[min(len(self.upgrade_attempts), len(self.upgrades)) - 1]
+        return self.upgrades[min(self._attempts, len(self.upgrades)) - 1]
+
+    def _remember(self, values: list[Any], value: object) -> None:
+        values.append(value)
+        if self._player.keep is not None:
+            forget(values, self._player.keep)
 
     async def _turn(self, request: web.Request) -> web.StreamResponse:
         body = await request.read()

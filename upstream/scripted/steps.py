@@ -32,6 +32,13 @@ class Wait:
 
 
 @dataclass(frozen=True, slots=True)
+class Pause:
+    """Nothing more for so many seconds."""
+
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
 class Close:
     """The closing handshake with `code`. On HTTP the connection is broken, since a stream has no close code."""
 
@@ -48,7 +55,7 @@ class Hang:
     """Nothing, until the other side ends the connection."""
 
 
-Step = Text | Binary | Wait | Close | Reset | Hang
+Step = Text | Binary | Wait | Pause | Close | Reset | Hang
 
 
 def after(steps: list[Step], events: int) -> int:

@@ -193,6 +193,24 @@ def test_the_envelope_is_all_that_is_neither_input_nor_way() -> None:
     assert turn.envelope == {"model": "m", "tools": [], "x": 1}
 
 
+def test_of_more_responses_than_are_kept_the_oldest_is_forgotten_with_its_items() -> None:
+    contexts, cache = Contexts(keep=2), Cache()
+    for number in range(3):
+        turn = _open(contexts, cache, input=[A])
+        _complete(contexts, cache, turn, f"resp_{number}", message("yes", id=f"msg_{number}"))
+    assert _refusal(contexts, Cache(), input=[B], previous_response_id="resp_0").code == PREVIOUS_NOT_FOUND
+    assert _refusal(contexts, Cache(), input=[{"type": "item_reference", "id": "msg_0"}]).status == 404
+    assert len(_open(contexts, Cache(), input=[B], previous_response_id="resp_1").context) == 3
+
+
+def test_a_connection_whose_latest_response_was_forgotten_says_so() -> None:
+    contexts, idle, busy = Contexts(keep=1, append=True), Cache(), Cache()
+    for cache, name in ((idle, "resp_0"), (busy, "resp_1")):
+        _complete(contexts, cache, _open(contexts, cache, input=[A], store=False), name, ANSWER)
+    assert _refusal(contexts, idle, input=[B], previous_response_id="resp_0").code == PREVIOUS_NOT_FOUND
+    assert _refusal(contexts, idle, type="response.append", response_id="resp_0").code == PREVIOUS_NOT_FOUND
+
+
 # Responses that are resumed
 
 

@@ -199,3 +199,41 @@ async def test_a_body_in_an_unknown_coding_is_refused(http: aiohttp.ClientSessio
     ):
         assert response.status == 415
     assert up.turns == []
+
+
+async def test_an_upstream_that_keeps_little_goes_on_counting_and_forgets_what_is_old(
+    http: aiohttp.ClientSession,
+) -> None:
+    async with ScriptedUpstream(keep=2, name="b_") as up:
+        names = []
+        for _ in range(7):
+            async with http.post(f"{up.url}/responses", json={"input": "hi"}) as response:
+                names.append((await response.json())["id"])
+            async with http.get(f"{up.url}/models"):
+                pass
+            async with http.ws_connect(f"{up.url}/responses"):
+                pass
+    assert names == [f"resp_b_{number:06}" for number in range(1, 8)]
+    assert [turn.number for turn in up.turns][-2:] == [6, 7]
+    assert [connection.number for connection in up.connections][-2:] == [6, 7]
+    assert max(len(up.turns), len(up.calls), len(up.connections), len(up.upgrade_attempts)) <= 4
+
+
+async def test_an_upstream_can_come_back_at_its_address_under_other_names(http: aiohttp.ClientSession) -> None:
+    async with ScriptedUpstream(name="1_") as first:
+        port = int(first.url.split(":")[2].removesuffix("/v1"))
+        async with http.post(f"{first.url}/responses", json={"input": "hi"}) as response:
+            made = (await response.json())["id"]
+    async with (
+        ScriptedUpstream(name="2_", listen=("127.0.0.1", port)) as second,
+        http.post(f"{first.url}/responses", json={"input": "hi", "previous_response_id": made}) as response,
+    ):
+        assert second.url == first.url
+        assert response.status == 400
+
+
+async def test_at_the_end_of_the_upstream_its_connections_are_reset(http: aiohttp.ClientSession) -> None:
+    async with ScriptedUpstream(keep=1) as up:
+        sockets = [await http.ws_connect(f"{up.url}/responses") for _ in range(5)]
+    for socket in sockets:
+        assert (await socket.receive()).type in {aiohttp.WSMsgType.CLOSED, aiohttp.WSMsgType.ERROR}

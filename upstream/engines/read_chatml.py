@@ -7,7 +7,6 @@ item that is the whole answer, and of no other.
 from __future__ import annotations
 
 from array import array
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from upstream.engine import Delta, End, Part, Start
@@ -74,7 +73,7 @@ class ChatML:
             if isinstance(part, Delta):
                 tokens, self._tokens = self._tokens, 0
                 self._reasoning_tokens += tokens if self._is_reasoning else 0
-                yield replace(part, tokens=tokens)
+                yield Delta(part.text, tokens)
             elif isinstance(part, End):
                 self._ending = True
             else:

@@ -65,6 +65,8 @@ class Tags:
         """How much of what is held can be told: all but white space at the end and what may be a tag's beginning."""
         tags = tuple(_OPENING) if self._mode == "message" else (_CLOSING[self._mode],)
         end = len(self._held)
+        if "<" not in self._held[1 - max(map(len, tags)) :]:  # as it is for nearly all of a text
+            return len(self._held.rstrip())
         for length in range(min(end, max(map(len, tags)) - 1), 0, -1):
             if any(tag.startswith(self._held[-length:]) for tag in tags):
                 end -= length

@@ -17,6 +17,7 @@ from proxy.headers import through
 from proxy.links import MAX_MESSAGE, handshake_headers, websocket_url
 from wire.errors import CLIENT_ERROR, bare, invalid_request
 from wire.events import LANE, TERMINAL, peek
+from wire.extensions import APPEND_TYPE
 from wire.split import Malformed
 
 if TYPE_CHECKING:
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
 
 _UPGRADE_REQUIRED = 426
 _CLOSE_INTERNAL = 1011
+_TURNS = frozenset({"response.create", APPEND_TYPE})
+"""Types of a client's frames that ask for an answer."""
 _PER_CONNECTION = "sec-websocket-"
 _Note = Callable[[str], None]
 _Socket = web.WebSocketResponse[bool] | aiohttp.ClientWebSocketResponse[bool]
@@ -134,7 +137,7 @@ class Traffic:
     def asked(self, frame: str) -> None:
         """A frame of the client's."""
         kind, lane = _told(frame)
-        if kind == "response.create" and (lane is None or LANE.fullmatch(lane)):
+        if kind in _TURNS and (lane is None or LANE.fullmatch(lane)):
             self._turns[lane] += 1
             self.quiet.clear()
         else:

@@ -15,7 +15,7 @@ from tests.e2e.agent import SHELL
 from tests.e2e.compare import comparable
 from tests.e2e.sidecar import Server, Sidecar
 from tests.support import http
-from tests.upstream.helpers import TERMINAL
+from tests.upstream.helpers import TERMINAL, told
 from wire.extensions import DONE
 
 if TYPE_CHECKING:
@@ -110,6 +110,24 @@ def _answered(socket: Connection, frame: Item) -> list[Item]:
     return events
 
 
+@contextmanager
+def appended(base_url: str) -> Iterator[Send]:
+    """One WebSocket, one response that pauses after each turn; nothing is stored."""
+    with connect(base_url.replace("http", "ws", 1) + "/responses", max_size=None) as socket:
+
+        def send(turn: Turn) -> Item:
+            begun = {"type": "response.create", **BODY, "store": False}
+            resumed = {"type": "response.append", "response_id": turn.previous}
+            socket.send(json.dumps((resumed if turn.previous else begun) | {"input": turn.new}))
+            events = [json.loads(socket.recv(http.SECONDS))]
+            while events[-1]["type"] not in TERMINAL:
+                events.append(json.loads(socket.recv(http.SECONDS)))
+            assert events[-1]["response"]["status"] == "completed", events[-1]
+            return told(events)
+
+        yield send
+
+
 @dataclass(frozen=True)
 class Way:
     """How a conversation is sent, the server's options for it, and the sidecar's where it goes through one."""
@@ -122,10 +140,12 @@ class Way:
 WAYS = {
     "http by previous_response_id": Way(by_id),
     "websocket": Way(over_socket),
+    "websocket by response.append": Way(appended),
     "websocket without its features": Way(over_socket, ("--features", "", "--lanes", "off", "--compression", "off")),
     "response.append": Way(by_append),
     "sidecar": Way(in_full, sidecar=()),
     "sidecar before a server without append": Way(in_full, ("--features", "envelope"), sidecar=()),
+    "sidecar that does not append": Way(in_full, sidecar=("--append", "off")),
     "sidecar before a plain server": Way(in_full, ("--features", ""), sidecar=()),
 }
 

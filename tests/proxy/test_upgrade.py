@@ -232,6 +232,8 @@ A: dict[str, Any] = {"stream_id": "a"}
     [
         ([CREATE], [{"type": "response.created"}], 1),
         ([CREATE], [DONE], 0),
+        ([CREATE | {"type": "response.append"}], [{"type": "response.resumed"}], 1),
+        ([CREATE | {"type": "response.append"}], [{"type": "response.done"}], 0),
         ([CREATE], [ERROR], 0),
         ([CREATE, CREATE], [DONE], 1),
         ([CREATE | A, CREATE], [DONE], 1),

@@ -6,7 +6,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 # An environment without pip is what a Debian without python3-venv leaves behind: it is made anew.
 NEW_VENV = $(BIN)/python -m pip --version >/dev/null 2>&1 || $(PYTHON) -m venv --clear $(VENV)
 
-.PHONY: up test lint types unit suites setup setup-dev lock clean
+.PHONY: up test lint types unit suites setup setup-dev lock clean soak
 
 up: setup ## run the sidecar and the shipped server with its embedded engine
 	$(BIN)/deltawire up $(ARGS)
@@ -25,6 +25,9 @@ unit: setup-dev
 
 suites: setup-dev ## suites of others against the server, their exceptions held exactly
 	$(BIN)/python -m pytest --suites tests/e2e/test_suites.py $(ARGS)
+
+soak: setup-dev ## random agents, faults and restarts for MINUTES (30), every turn checked
+	$(BIN)/python -m tests.soak --minutes $(or $(MINUTES),30) $(ARGS)
 
 setup: $(VENV)/.runtime
 setup-dev: $(VENV)/.dev

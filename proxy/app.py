@@ -114,6 +114,7 @@ class Sidecar:
         self.metrics.observe_links(links.pool.counts)
         self.metrics.observe_gates(lambda: links.gates.shut(monotonic()))
         self.metrics.observe_heads(lambda: len(memory.index))
+        self.metrics.observe_tasks(lambda: len(asyncio.all_tasks()))
         self.metrics.transport_mode(settings.transport)
         self._tasks.spawn(links.maintain(_MAINTENANCE), "link maintenance")
         self._tasks.spawn(lag.watch(self._lagged), "loop lag")

@@ -165,6 +165,10 @@ class Metrics:
         """Ask `count` at each scrape for the number of known heads."""
         self._observed.heads = count
 
+    def observe_tasks(self, count: Callable[[], int]) -> None:
+        """Ask `count` at each scrape for the number of tasks of the event loop."""
+        self._observed.tasks = count
+
     def render(self) -> tuple[bytes, str]:
         """The text exposition of all metrics, and its content type."""
         return self._registry.render()
@@ -177,6 +181,7 @@ class _Observed(Collector):
         self.links: Callable[[], Mapping[str, int]] = dict
         self.gates: Callable[[], Mapping[str, int]] = dict
         self.heads: Callable[[], int] | None = None
+        self.tasks: Callable[[], int] | None = None
 
     def collect(self) -> Iterator[Metric]:
         links = GaugeMetricFamily("deltawire_links", "Upstream links by state", labels=("state",))
@@ -189,10 +194,14 @@ class _Observed(Collector):
         for reason, number in (dict.fromkeys(GATES, 0) | dict(self.gates())).items():
             gates.add_metric((reason,), number)
         yield gates
-        heads = GaugeMetricFamily("deltawire_heads", "Known conversation states")
-        if self.heads is not None:
-            heads.add_metric((), self.heads())
-        yield heads
+        for name, meaning, count in (
+            ("deltawire_heads", "Known conversation states", self.heads),
+            ("deltawire_tasks", "Tasks of the event loop", self.tasks),
+        ):
+            gauge = GaugeMetricFamily(name, meaning)
+            if count is not None:
+                gauge.add_metric((), count())
+            yield gauge
 
 
 def _reason(record: TurnRecord) -> str:

@@ -58,6 +58,7 @@ async def test_metrics_tell_of_turns_bytes_links_and_heads() -> None:
         assert value("deltawire_upstream_bytes_total") == sum(turn.size for turn in rig.up.turns)
         assert value("deltawire_links", state="idle") == 2
         assert value("deltawire_heads") == 2
+        assert 5 < value("deltawire_tasks") < 50
         assert value("deltawire_overhead_seconds_count") == 2
         assert value("deltawire_first_event_seconds_count", transport="delta") == 1
         assert value("deltawire_transport_mode", mode="auto") == 1

@@ -14,6 +14,7 @@ PUBLISHED = {
     "deltawire_first_event_seconds_count": ("histogram", {"transport"}),
     "deltawire_links": ("gauge", {"state"}),
     "deltawire_heads": ("gauge", set()),
+    "deltawire_tasks": ("gauge", set()),
     "deltawire_retries_total": ("counter", {"cause"}),
     "deltawire_link_ends_total": ("counter", {"cause"}),
     "deltawire_dials_total": ("counter", {"outcome"}),
@@ -51,6 +52,7 @@ def test_the_page_has_exactly_the_published_names_types_and_labels() -> None:
     metrics.turn(turn(overhead_s=0.001, first_event_s=0.2, usage_input=3))
     metrics.observe_links(lambda: {"idle": 1})
     metrics.observe_heads(lambda: 1)
+    metrics.observe_tasks(lambda: 1)
     metrics.transport_mode("auto")
     shown = {
         sample.name: (family.type, set(sample.labels))
@@ -183,7 +185,7 @@ def test_known_causes_and_errors_are_counted_under_their_names() -> None:
     assert samples(metrics, "deltawire_clients_gone_total") == {(): 1.0}
 
 
-def test_links_and_heads_are_asked_for_at_each_scrape() -> None:
+def test_links_heads_and_tasks_are_asked_for_at_each_scrape() -> None:
     metrics, links, heads = Metrics(), {"idle": 1, "busy": 2}, [7]
     assert samples(metrics, "deltawire_links") == {}
     assert samples(metrics, "deltawire_heads") == {}
@@ -194,6 +196,9 @@ def test_links_and_heads_are_asked_for_at_each_scrape() -> None:
     heads[0] = 8
     assert samples(metrics, "deltawire_links")["busy",] == 3.0
     assert samples(metrics, "deltawire_heads") == {(): 8.0}
+    assert samples(metrics, "deltawire_tasks") == {}
+    metrics.observe_tasks(lambda: 5)
+    assert samples(metrics, "deltawire_tasks") == {(): 5.0}
 
 
 def test_every_kind_of_gate_is_on_the_page_and_asked_for_at_each_scrape() -> None:

@@ -34,6 +34,7 @@ _RATE = re.compile(r"[0-9]{1,9}(?:\.[0-9]{1,9})?")
 _TOKEN = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
 _MIN_SECRET = 16
 ENGINES = ("sim", "local")
+VOCABULARIES = ("o200k_harmony", "qwen3", "llama3", "cl100k_base")
 REMOTE_ENGINES = ("chat", "llamacpp", "vllm", "sglang")
 ENGINE_KEY = "DELTAWIRE_ENGINE_KEY"
 """Environment variable with the engine's key; no option, since command lines are for all to see."""
@@ -201,6 +202,13 @@ def engine(text: str) -> str:
         known = ", ".join([*ENGINES, *(f"{one}:URL" for one in REMOTE_ENGINES)])
         raise ValueError(f"one of {known} is needed")
     return f"{kind}:{base_url(url)}"
+
+
+def vocabulary(text: str) -> str:
+    """The name of a vocabulary, or the path of a file with one."""
+    if text not in VOCABULARIES and not (text.endswith(".json") and text.isprintable()):
+        raise ValueError(f"one of {', '.join(VOCABULARIES)}, or the path of a tokenizer.json is needed")
+    return text
 
 
 def names(text: str) -> tuple[str, ...]:
@@ -373,6 +381,19 @@ UPSTREAM: tuple[Option, ...] = (
         f"{ENVELOPE},{APPEND}",
         some_of(ENVELOPE, APPEND),
         "extensions offered to sidecars (docs/wire.md), comma-separated, or none",
+    ),
+    Option(
+        "caching",
+        "websocket",
+        one_of("none", "http", "websocket"),
+        "what is kept between requests: nothing; content in memory; that, and WebSockets with their lanes",
+    ),
+    Option("template", "harmony", one_of("harmony", "chatml"), "how a model is shown a conversation"),
+    Option(
+        "vocabulary",
+        "o200k_harmony",
+        vocabulary,
+        "what tokens are counted and rendered by: a name, or the path of a tokenizer.json",
     ),
     Option("screen", "off", one_of("off", "on"), "on: refuse conversations that a screen flags; ours are examples"),
     Option("max-cache", "1GiB", size, "conversations kept between turns, in bytes; the largest leave first"),

@@ -15,6 +15,7 @@ from upstream import compaction, pipeline, render, resolve, screen, tool_choice,
 from upstream.answer import Answer
 from upstream.asked import Asked, Resumed, resume
 from upstream.asked import asked as asked_of
+from upstream.content import CACHING, Contents, Shelf
 from upstream.gate import Gate, no_model
 from upstream.head import Head, Told
 from upstream.head import head as head_of
@@ -82,6 +83,7 @@ class Admission:
         context_window: int = 0,
         screens: tuple[screen.Screen, ...] = (),
         style: Style | None = None,
+        caching: str = CACHING[-1],
         keep: Callable[[Stored], None] = lambda _: None,
     ) -> None:
         self._engine, self.sealer, self.store, self._now = engine, sealer, store, now
@@ -90,6 +92,8 @@ class Admission:
             screened=screen.Screened(screens), rendered=render.Rendered(style=style or Style())
         )
         self.gate = gate or Gate()
+        self._reuses = caching != CACHING[0]
+        self._contents = Contents(store.budget if self._reuses else None)
 
     def admit(self, members: dict[str, bytes], owner: bytes, lane: Lane | None = None) -> Turn:
         """The turn. Raises `ApiError`. `lane` is None over HTTP: then only stored responses can be continued."""
@@ -155,11 +159,12 @@ class Admission:
     ) -> Read:
         """The conversation that a request is about. Raises `ApiError`. A `bare` one may have no input at all."""
         parent = self._parent(request, owner, lane)
-        fresh = validate.dereferenced(self._input(request, lane, bare=bare), self._lookup(owner, lane))
+        shelf = self._contents.of(owner) if parent is None else Shelf()
+        listed = self._input(request, lane, shelf, bare=bare)
+        fresh = validate.dereferenced(listed, self._lookup(owner, lane))
         context = pipeline.extend(parent or self.empty, fresh)
-        screen.check(context.screened, request.instructions)
         known = lane.latest.context if lane is not None and lane.latest is not None else context
-        offer = resolve.offer_for(request.tools, known.resolved.offer)
+        offer = resolve.offer_for(request.tools, known.resolved.offer, shelf.offer)
         context = context.under(resolve.Resolved(request.model, offer, context.resolved.added))
         if resumed is None or resumed.chooses_anew:
             tool_choice.matched(request.fields.tool_choice, context.resolved.tools(), offer.echo)
@@ -169,7 +174,12 @@ class Admission:
             request.fields.tool_choice or "auto",
             request.fields.reasoning,
         )
-        head = head_of(context.rendered.style, told, [one.head for one in (known, context) if one.head is not None])
+        heads = [*(one.head for one in (known, context) if one.head is not None), *shelf.heads]
+        head = head_of(context.rendered.style, told, heads)
+        # Instructions of a head that is known have passed.
+        screen.check(context.screened, None if any(head is one for one in heads) else request.instructions)
+        if parent is None:
+            self._contents.put(owner, shelf, listed, offer, head)
         asked, context = asked_of(request, offer, resumed), replace(context, head=head)
         return Read(parent, tuple(fresh), context, asked, head, head.tokens + size(render.tail(context.rendered)))
 
@@ -182,6 +192,8 @@ class Admission:
         written = [item for item in answer.items if item.type != compaction.TYPE]
         context = pipeline.extend(turn.context, written)
         if turn.request.store:
+            if not self._reuses:
+                context = pipeline.bare(context)
             parent = turn.request.fields.previous_response_id
             output = tuple(answer.items)
             stored = Stored(answer.id, turn.owner, parent, answer.response, turn.fresh, output, context)
@@ -197,11 +209,11 @@ class Admission:
         found = kept or self.store.get(wanted, owner)
         if found is None:
             raise previous_not_found(wanted)
-        return found.context
+        return found.context if self._reuses else pipeline.refolded(self.empty, found.context)
 
-    def _input(self, request: Request, lane: Lane | None, *, bare: bool) -> list[Item]:
+    def _input(self, request: Request, lane: Lane | None, shelf: Shelf, *, bare: bool) -> list[Item]:
         if request.input:
-            return read_items(request.input, self.sealer)
+            return read_items(request.input, self.sealer, shelf.item)
         warm = lane is not None and request.fields.generate is False
         if request.fields.previous_response_id is None and not warm and not bare:
             raise invalid_request(

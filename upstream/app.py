@@ -28,6 +28,8 @@ from upstream.screens import chain
 from upstream.seal import Sealer
 from upstream.sinks import Sinks
 from upstream.store import Store
+from upstream.style import Style
+from upstream.style import check as check_style
 from upstream.ws_api import WsApi
 
 if TYPE_CHECKING:
@@ -90,6 +92,7 @@ class Running:
 async def start(settings: UpstreamSettings) -> Running:
     """Listen. Raises `ValueError` for a setting that cannot be used, `OSError` when the address cannot be had."""
     settings = replace(settings, models=models(settings))
+    check_style(Style(settings.template, settings.vocabulary))
     keyring = _keyring(settings.keys)
     metrics = ServerMetrics()
     sinks = Sinks(settings, metrics)
@@ -112,6 +115,8 @@ async def _started(
         gate=Gate(keyring, limited=metrics.rate_limited, secret=settings.secret),
         context_window=settings.context_window,
         screens=chain(settings.screen),
+        style=Style(settings.template, settings.vocabulary),
+        caching=settings.caching,
         keep=sinks.keep,
     )
     behind = sinks.library.writer if sinks.library is not None else None

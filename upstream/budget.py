@@ -16,11 +16,13 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable, Mapping
 
+    from upstream.items import Item
     from upstream.pipeline import Context
+    from upstream.resolve import Offer
 
 LANE, CONNECTION, KEY, PROCESS = "lane", "connection", "key", "process"
 _PER_STATE: Final = 4096
-_PER_ITEM: Final = 640
+_PER_ITEM: Final = 1024
 _PER_TOOL_BYTE: Final = 8
 _SLACK: Final = 64
 
@@ -46,6 +48,17 @@ def weight(context: Context) -> int:
     """Bytes that a conversation takes at most: its items, what is kept of each, and its tools as read."""
     tools = len(context.resolved.offer.raw)
     return context.size + context.rendered.size + _PER_ITEM * len(context.items) + _PER_TOOL_BYTE * tools + _PER_STATE
+
+
+def item_weight(item: Item) -> int:
+    """Bytes that an item takes at most, with what was made of it."""
+    made = item.facts.made
+    return _PER_ITEM + len(item.raw) + len(item.tokens) + (len(made.segment.raw) if made is not None else 0)
+
+
+def offer_weight(offer: Offer) -> int:
+    """Bytes that tools take at most, as they came and as read."""
+    return _PER_TOOL_BYTE * len(offer.raw) + _PER_STATE
 
 
 @dataclass(slots=True)

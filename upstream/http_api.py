@@ -29,6 +29,8 @@ _log = structlog.get_logger("upstream")
 _OPEN = frozenset({"/healthz"})
 """Paths that need no key."""
 _JSON = msgspec.json.Encoder()
+_UPGRADE_REQUIRED = 426
+_NO_WEBSOCKETS = "This server runs without WebSocket mode: send the request by POST."
 _KEY_HEADERS = ("api-key", "x-api-key")
 
 
@@ -140,6 +142,8 @@ class HttpApi:
         """`GET /responses`: WebSocket mode, and nothing else."""
         if request.headers.get("upgrade", "").lower() != "websocket":
             raise web.HTTPMethodNotAllowed("GET", ["POST"])
+        if not self._settings.has_websockets:
+            raise ApiError(status=_UPGRADE_REQUIRED, message=_NO_WEBSOCKETS, code="websocket_not_supported")
         return await self._upgrade(request, self.owner(request))
 
     async def models(self, request: web.Request) -> web.Response:

@@ -12,6 +12,8 @@ from upstream.seal import COMPACTION, REASONING
 from wire.split import Malformed, elements
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from upstream.render import Made
     from upstream.screen import Verdict
     from upstream.seal import Sealer
@@ -72,6 +74,10 @@ class Facts:
     made: Made | None = None
     verdict: Verdict | None = None
 
+    def forget(self) -> None:
+        """Let them look again."""
+        self.made = self.verdict = None
+
 
 @dataclass(frozen=True, slots=True)
 class Item:
@@ -94,14 +100,19 @@ class Item:
         return parsed
 
 
-def read_items(raw: bytes, sealer: Sealer) -> list[Item]:
-    """Items of an `input` member. Raises `ApiError` that names the place of what is wrong."""
+def read_items(raw: bytes, sealer: Sealer, known: Callable[[bytes], Item | None] = lambda _raw: None) -> list[Item]:
+    """Items of an `input` member; `known` has those that were read before, by their bytes.
+
+    Raises `ApiError` that names the place of what is wrong.
+    """
     if raw[:1] == b'"':
         return [Item(b'{"type":"message","role":"user","content":%b}' % raw, "message", role="user")]
     if raw[:1] != b"[":
         raise invalid_type("input", "one of a string or array of objects", raw)
     try:
-        return [_read(element, f"input[{index}]", sealer) for index, element in enumerate(elements(raw))]
+        return [
+            known(element) or _read(element, f"input[{index}]", sealer) for index, element in enumerate(elements(raw))
+        ]
     except Malformed:
         raise invalid_type("input", "one of a string or array of objects", raw) from None
 

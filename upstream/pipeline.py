@@ -52,6 +52,28 @@ def extend(context: Context, items: Sequence[Item]) -> Context:
     return _extended(context, items[begin:])
 
 
+def bare(context: Context) -> Context:
+    """No more of a context than its items, and what does not follow from them: to be folded anew."""
+    for item in context.items:
+        item.facts.forget()
+    known = validate.Known(validate.EMPTY.items, context.known.calls)
+    return replace(
+        EMPTY,
+        items=context.items,
+        known=known,
+        rendered=context.rendered.empty(),
+        size=context.size,
+        screened=context.screened,
+    )
+
+
+def refolded(empty: Context, kept: Context) -> Context:
+    """The whole context of a bare one."""
+    folded = _extended(replace(empty, known=kept.known), list(kept.items))
+    flagged = folded.screened.flagged or kept.screened.flagged
+    return replace(folded, screened=replace(folded.screened, flagged=flagged))
+
+
 def _extended(context: Context, items: Sequence[Item]) -> Context:
     return Context(
         items=context.items.plus(items),

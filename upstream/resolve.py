@@ -18,7 +18,7 @@ from wire.response import shown_tools
 from wire.split import Malformed, elements
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from upstream.items import Item
 
@@ -75,11 +75,6 @@ def extend(resolved: Resolved, items: Iterable[Item]) -> Resolved:
     return Resolved(resolved.model, resolved.offer, resolved.added.plus(found))
 
 
-def offer_for(raw: bytes, known: Offer) -> Offer:
-    """The offer of a request's `tools` member: the one already read when the bytes are the same."""
-    return known if known.raw == raw else read_offer(raw)
-
-
 def read_offer(raw: bytes) -> Offer:
     """The `tools` member read. Raises `ApiError` with the path of what is wrong."""
     if not raw:
@@ -90,6 +85,11 @@ def read_offer(raw: bytes) -> Offer:
         raise invalid_type("tools", "an array of objects", raw) from None
     echo = shown_tools(values)
     return Offer(raw, tuple(_flat(values)), echo, hashlib.sha256(echo).digest()[:16])
+
+
+def offer_for(raw: bytes, known: Offer, read: Callable[[bytes], Offer] = read_offer) -> Offer:
+    """The offer of a `tools` member: the one already read when the bytes are the same, else what `read` has."""
+    return known if known.raw == raw else read(raw)
 
 
 def _tool_value(raw: bytes, path: str) -> dict[str, Any]:

@@ -7,7 +7,6 @@ are looked at: what was clean before is clean. `extend(extend(e, a), b) == exten
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from wire.errors import ApiError, invalid_request
@@ -64,15 +63,9 @@ def extend(screened: Screened, items: Iterable[Item]) -> Screened:
 
 def check(screened: Screened, beside: str | None) -> None:
     """Raise `ApiError` (400 `invalid_prompt`) when the conversation, or what stands beside it, is flagged."""
-    if screened.flagged or (beside and screened.chain and _any(screened.chain, beside)):
+    if screened.flagged or (beside and any(one.flags(beside) for one in screened.chain)):
         # Which screen it was is not told: it would help to get around it.
         raise _refused()
-
-
-@lru_cache(maxsize=32)
-def _any(chain: tuple[Screen, ...], text: str) -> bool:
-    """Remembered: the same instructions come with each turn."""
-    return any(screen.flags(text) for screen in chain)
 
 
 def texts(value: object) -> Iterator[str]:

@@ -46,6 +46,12 @@ class UpstreamSettings:
     """What reasoning items are sealed with; empty makes a key that lives as long as the process."""
     keys: str = ""
     """File of API keys (upstream.keys); empty takes any."""
+    vocabulary: str = "o200k_harmony"
+    """What text becomes tokens by (upstream.tokens): a name, or the path of a `tokenizer.json`."""
+    template: str = "harmony"
+    """How a conversation is rendered (upstream.templates)."""
+    caching: str = "websocket"
+    """What is kept between requests (upstream.content); without lanes there are no WebSockets."""
     screen: str = "off"
     """Whether conversations are screened before they are answered (upstream.screens): `on` or `off`."""
     max_cache: int = 1024 * MIB
@@ -92,6 +98,11 @@ class UpstreamSettings:
     def multiplexes(self) -> bool:
         """Whether there are lanes."""
         return self.lanes == "on" and self.dialect == "openai"
+
+    @property
+    def has_websockets(self) -> bool:
+        """Whether `GET /responses` can be upgraded."""
+        return self.caching == "websocket"
 
     @property
     def compresses(self) -> bool:

@@ -26,7 +26,7 @@ POOL = [
     *("llamacpp:http://llama:8080", "chat:http://vllm:8000/v1", "chat:https://[::1]:1/v1", "chat:", "chat:vllm", "chat:https://a/v1?b", "http:http://a"),
     *("55m", "30s", "250ms", "1.5h", "0.25s", "0s", "0.0m", "2d", "m", "1 h", "00s", "-5s"),
     *("64MiB", "1GiB", "1KiB", "0MiB", "128MB", "1.5GiB", "MiB", "1024"),
-    *("x-team", "x-team, x-user", "x team", "a,b", ",", "a:b", "envelope", "envelope,context", "openai", "open-responses"),
+    *("x-team", "x-team, x-user", "x team", "a,b", ",", "a:b", "envelope", "envelope,context", "none", "websocket", "harmony", "chatml", "qwen3", "/etc/tokenizer.json", "openai", "open-responses"),
     *("https://api.example/v1", "http://[::1]:8788/v1", "http://server:8788/v1", "https://:443/v1", "wss://a/v1", "https://u:p@a/v1"),
     *("https://a/v1?b=c", "https://a/#b", "https://", "api.example/v1"),
     *(0, 1, -1, 256, 1_000_000, 0.5, 0.0, 20.0, True),

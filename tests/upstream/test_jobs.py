@@ -50,7 +50,7 @@ class _Rig:
         self.engine = _Engine()
         self.budget = Budget({KEY: 1_000_000, PROCESS: 1_000_000} | (memory or {}))
         self.admission = Admission(
-            engine=self.engine, sealer=SEALER, store=Store(1_000_000, self.budget), now=lambda: 7
+            caching="none", engine=self.engine, sealer=SEALER, store=Store(1_000_000, self.budget), now=lambda: 7
         )
         self.logged: list[str] = []
         bounds = {"places": 2, "waiting": 2, "limit": 1_000_000} | bounds

@@ -4,7 +4,7 @@ from hypothesis import strategies as st
 
 from tests.upstream.helpers import WEATHER, items
 from upstream.items import Item
-from upstream.pipeline import EMPTY, Context, extend
+from upstream.pipeline import EMPTY, Context, bare, extend, refolded
 from upstream.resolve import Resolved
 from wire.errors import ApiError
 
@@ -58,3 +58,14 @@ def test_another_model_or_offer_changes_nothing_else() -> None:
     assert under.items is context.items
     assert under.under(Resolved("m")) is under
     assert context == Context(context.items, context.known, context.resolved, context.rendered, context.size)
+
+
+@given(st.lists(_exchange, max_size=4))
+def test_a_bare_context_keeps_no_more_than_its_items_and_folds_to_the_whole_again(made: list[list[Item]]) -> None:
+    whole = extend(EMPTY, [item for exchange in made for item in exchange])
+    kept = bare(whole)
+
+    assert kept.items == whole.items
+    assert len(kept.rendered.segments) == 0
+    assert all(item.facts.made is None for item in kept.items)
+    assert refolded(EMPTY, kept) == whole

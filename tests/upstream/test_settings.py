@@ -2,7 +2,9 @@ from dataclasses import FrozenInstanceError, fields
 
 import pytest
 
+from upstream.content import CACHING
 from upstream.settings import UpstreamSettings
+from upstream.style import Style
 
 
 def test_settings_cannot_be_changed_once_made() -> None:
@@ -35,3 +37,11 @@ def test_open_responses_has_no_lanes_ends_its_streams_and_codes_its_errors() -> 
     assert strict.codes_every_error
     assert not UpstreamSettings().codes_every_error
     assert strict.stream_end == b"data: [DONE]\n\n"
+
+
+def test_conversations_are_kept_and_rendered_as_the_stages_do_by_themselves() -> None:
+    settings = UpstreamSettings()
+
+    assert Style(settings.template, settings.vocabulary) == Style()
+    assert settings.caching == CACHING[-1]
+    assert [UpstreamSettings(caching=one).has_websockets for one in CACHING] == [False, False, True]

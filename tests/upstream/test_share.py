@@ -92,7 +92,7 @@ def test_envelope_members_count_and_go_as_the_largest() -> None:
     share.envelopes()
     share.envelopes()
     assert whole.used() == envelopes.bytes > 20_000
-    lane.settled(kept("a", 10_000))
+    lane.settled(kept("a", 8_000))
     share.lane(lane)
 
     assert envelopes.bytes == 0

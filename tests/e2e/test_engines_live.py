@@ -2,7 +2,7 @@
 
     python -m pytest tests/e2e/test_engines_live.py --live vllm:http://127.0.0.1:8000
 
-`DELTAWIRE_ENGINE_KEY` and `DELTAWIRE_ENGINE_MODEL` are passed on.
+Which model it is, the server's own variables say: `DELTAWIRE_TEMPLATE`, `DELTAWIRE_VOCABULARY`, `DELTAWIRE_ENGINE_KEY`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.live
 
-_TOLD = ("DELTAWIRE_ENGINE_KEY", "DELTAWIRE_ENGINE_MODEL")
+_TOLD = ("DELTAWIRE_TEMPLATE", "DELTAWIRE_VOCABULARY", "DELTAWIRE_ENGINE_KEY", "DELTAWIRE_ENGINE_MODEL")
 _BODY: dict[str, Any] = {"model": "live", "temperature": 0, "max_output_tokens": 500, "store": False}
 
 

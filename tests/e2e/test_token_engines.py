@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from typing import TYPE_CHECKING, Any
 
 import aiohttp
@@ -11,6 +12,8 @@ import pytest
 from tests.support.harmony import oracle
 from tests.upstream.engines.token_servers import SglangServer, VllmServer, listening
 from tests.upstream.helpers import WEATHER, check_events, echo, outputs, post, said, serving, turn
+from upstream.engines.chains import unpacked
+from upstream.tokens.vocabulary import load
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -101,6 +104,40 @@ async def test_reasoning_that_the_client_can_give_back_is_kept_as_it_was_written
     prompts = [body["token_ids"] for body in engine.bodies]
     begun = [*prompts[0], *_tokens(f"{thought}<|start|>assistant{_CALL}")]
     assert prompts[1][: len(begun)] == begun
+
+
+async def test_a_chatml_model_calls_in_parallel_and_is_shown_the_whole_prompt_by_what_is_new(
+    http: aiohttp.ClientSession,
+) -> None:
+    call = '<tool_call>\n{"name": "get_weather", "arguments": {}}\n</tool_call>'
+    engine, vocabulary = SglangServer(bos=_chatml("<|im_start|>")[0]), {"template": "chatml", "vocabulary": "qwen3"}
+    async with listening(engine) as url, serving(engine=f"sglang:{url}", **vocabulary) as server:
+        async with http.ws_connect(f"{server.url}/v1/responses") as socket:
+            engine.script.tokens = _chatml(f"<think>\nhm\n</think>\n\n{call}\n{call}<|im_end|>")
+            first = (await turn(socket, **_BODY, input=[_user("How is the weather?")]))[-1]["response"]
+            engine.script.tokens = _chatml("It rains — 雨.<|im_end|>")
+            parent = {"previous_response_id": first["id"]}
+            second = (await turn(socket, **_BODY, input=outputs(first), **parent))[-1]["response"]
+            parent = {"previous_response_id": second["id"]}
+            await turn(socket, **_BODY, input=[_user("And now?")], **parent)
+        history = [_user("How is the weather?"), *echo(first), *outputs(first), *echo(second), _user("And now?")]
+        await post(http, server.url, **_BODY, input=history)
+
+    assert [item["type"] for item in first["output"]] == ["reasoning", "function_call", "function_call"]
+    assert said(second) == "It rains — 雨."
+    assert engine.prompts[3] == engine.prompts[2], "the same conversation sent in full is the same prompt"
+    assert len(engine.bodies[2]["input_ids"]) < 20 < len(engine.prompts[2])
+
+
+def _chatml(text: str) -> list[int]:
+    known = load("qwen3")
+    pieces = re.split(r"(<\|im_\w+\|>|</?think>|</?tool_call>)", text)
+    tags = ("<|im_", "<think", "</think", "<tool_call", "</tool_call")
+    return [
+        token
+        for piece in pieces
+        for token in ([known.special(piece)] if piece.startswith(tags) else unpacked(known.ordinary(piece)))
+    ]
 
 
 @pytest.mark.parametrize("kind", ["vllm", "sglang"])

@@ -12,7 +12,6 @@ from upstream.engines.salt import Salts
 from upstream.engines.sglang import Sglang
 from upstream.engines.vllm import Vllm
 from upstream.sim import Sim
-from upstream.style import Style
 from upstream.tokens import vocabulary
 
 if TYPE_CHECKING:
@@ -36,8 +35,7 @@ async def engine_for(settings: UpstreamSettings) -> Engine:
     if kind == "llamacpp" and url:
         return LlamaCpp(url, key=settings.engine_key)
     if kind in {"vllm", "sglang"} and url:
-        style, salts = Style(), Salts(settings.secret)
-        read = reading(style.template, vocabulary.load(style.vocabulary))
+        read, salts = reading(settings.template, vocabulary.load(settings.vocabulary)), Salts(settings.secret)
         if kind == "vllm":
             return Vllm(url, reading=read, salts=salts, model=settings.engine_model, key=settings.engine_key)
         return Sglang(url, reading=read, salts=salts, key=settings.engine_key)

@@ -29,6 +29,21 @@ async def test_an_unknown_engine_is_one_clear_line(name: str) -> None:
         await engine_for(UpstreamSettings(engine=name))
 
 
+@pytest.mark.parametrize(
+    ("settings", "why"),
+    [
+        (UpstreamSettings(engine="vllm:http://127.0.0.1:1", template="llama"), "unknown template"),
+        (UpstreamSettings(engine="sglang:http://127.0.0.1:1", vocabulary="klingon"), "unknown vocabulary"),
+        (UpstreamSettings(engine="vllm:http://127.0.0.1:1", vocabulary="qwen3"), "the vocabulary qwen3 has no token"),
+    ],
+)
+async def test_what_an_engine_cannot_be_shown_or_read_with_is_one_clear_line(
+    settings: UpstreamSettings, why: str
+) -> None:
+    with pytest.raises(ValueError, match=f"^{why} "):
+        await engine_for(settings)
+
+
 def test_models_are_listed_where_they_are_known() -> None:
     remote = "chat:http://127.0.0.1:1"
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import proxy
 import proxy.app
 from proxy.explain import explain
-from proxy.options import CHAOS, ENGINE_KEY, PROXY, UP, UPSTREAM, BadSettingError, of_server, parser
+from proxy.options import CHAOS, ENGINE_KEY, NOT_OF_UP, PROXY, UP, UPSTREAM, BadSettingError, of_server, parser
 from proxy.serve import serve, told
 from proxy.settings import ProxySettings
 from proxy.streams import complete, say
@@ -110,7 +110,7 @@ def _up(words: Sequence[str], environment: Mapping[str, str]) -> int:
     prog = "deltawire up"
     found = told(prog, "The sidecar and the shipped server.", UP, words, environment)
     server_settings = _upstream_settings(of_server(found), environment)
-    sidecar = {option.field: found[option.field] for option in PROXY if option.name not in {"listen", "upstream"}}
+    sidecar = {option.field: found[option.field] for option in PROXY if option.name not in NOT_OF_UP}
 
     async def start() -> list[Closer]:
         served = await upstream.app.start(server_settings)

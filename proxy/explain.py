@@ -9,7 +9,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from proxy.dialect import OPENAI
+from proxy.dialect import OPEN_RESPONSES
 from proxy.plan import Rules, before_matching, plan
 from proxy.request import TurnRequest, read
 from state.canon import canonical, difference, string_input
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from proxy.plan import Plan
 
 _KIND = re.compile(r"[a-z0-9_.:-]{1,64}")
-_RULES = Rules(dialect=OPENAI)
+_RULES = Rules(dialect=OPEN_RESPONSES)
 _ROOM = 2**30
 _WORDS = {
     "empty_delta": "nothing is new after the echo of the answer",

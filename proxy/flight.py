@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from proxy import frame, headers
 from proxy.answer import Answer
+from proxy.learned import unchained
 from proxy.link import LinkEnded
 from proxy.links import NoLinkError
 from proxy.plan import Plan
@@ -15,6 +16,7 @@ from proxy.recovery import NOT_WRITTEN, Refusal
 from proxy.relay import Relay, Timing, lost
 from proxy.resumed import ResumedAnswer
 from state.commit import head_of
+from wire.errors import is_about_previous
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -110,7 +112,12 @@ class Flight:
         try:
             await link.send(out)
         except LinkEnded as ended:
-            return await self._not_sent(link, ended, head, may_retry=may_retry)
+            if not ended.written and not may_retry:
+                raise NoLinkError("link_lost") from None
+            if not ended.written:
+                return NOT_WRITTEN
+            self._lost(link, answer, head, len(out))
+            return await lost(self._client, self._record)
         self._note_sent(link, plan, len(out))
         outcome = await Relay(
             link,
@@ -126,7 +133,7 @@ class Flight:
         if isinstance(outcome, Refusal):
             self._refused(link, outcome)
         elif self._held is not None:
-            self._lost(link, head)
+            self._lost(link, answer, head, len(out))
         return outcome
 
     def _frame(self, link: Link, plan: Plan, now: Mapping[str, bytes] | None) -> bytes:
@@ -138,16 +145,6 @@ class Flight:
         if now is None or link.asked is None:
             return frame.delta(members, response_id, new, link.sent)
         return frame.append(members, response_id, new, now=now, before=link.asked, sent=link.sent)
-
-    async def _not_sent(
-        self, link: Link, ended: LinkEnded, head: Head | None, *, may_retry: bool
-    ) -> web.StreamResponse | Refusal:
-        if ended.written:
-            self._lost(link, head)
-            return await lost(self._client, self._record)
-        if may_retry:
-            return NOT_WRITTEN
-        raise NoLinkError("link_lost")
 
     def _note_sent(self, link: Link, plan: Plan, size: int) -> None:
         record, count = self._record, self._facts.reading.count
@@ -164,7 +161,8 @@ class Flight:
         It happens before the client sees the end, so that its next turn finds the head.
         """
         memory, record, facts = self._services.memory, self._record, self._facts
-        if self._latest:
+        self._unname(link, answer)
+        if head is not None:
             self._judge(answer)
         latest: Head | None = None
         if answer.completed:
@@ -191,15 +189,29 @@ class Flight:
         self._held = None
 
     def _judge(self, answer: Answer) -> None:
-        """What the upstream did with a continuation of the latest response of its link, which it has to know."""
-        if answer.completed:
-            self._services.links.trust.kept(self._facts.tenant)
-        elif answer.refused is not None:
-            self._services.links.trust.refused(self._facts.tenant, answer.refused, monotonic())
+        """What came of a continuation tells whether the upstream continues at all, elsewhere, and beside what."""
+        links, tenant, now, refused = self._services.links, self._facts.tenant, monotonic(), answer.refused
+        if refused is not None and (field := unchained(refused)):
+            links.learned.not_beside(tenant, field, now)
+        elif self._latest and answer.completed:
+            links.trust.kept(tenant)
+        elif self._latest and refused is not None:
+            links.trust.refused(tenant, refused, now)
+        elif answer.completed or (refused is not None and is_about_previous(refused)):
+            links.learned.elsewhere(tenant, now, found=answer.completed)
 
-    def _lost(self, link: Link, head: Head | None) -> None:
+    def _unname(self, link: Link, answer: Answer) -> None:
+        """An id names one state: one that is given to a second response of the link no longer names the first."""
+        before = link.slot.latest
+        if before is not None and before.response_id == answer.response_id:
+            self._services.memory.drop(before)
+
+    def _lost(self, link: Link, answer: Answer, head: Head | None, size: int) -> None:
         """The link died with the turn on it: the client's own retry shall not depend on what the upstream kept."""
         self._services.links.lost(link)
+        self._unname(link, answer)
+        if link.ended == "too_large":
+            self._services.links.learned.too_large(self._facts.tenant, size, monotonic())
         if head is not None:
             self._services.memory.drop(head)
 

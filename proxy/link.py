@@ -22,6 +22,7 @@ MAX_BUFFERED = 8 * 1024 * 1024
 """Bytes of unread frames beyond which the link is not read: a slow client slows the upstream, not our memory."""
 GOING_AWAY = 1001
 """The close code with which a link is left (RFC 6455, 7.4.1)."""
+TOO_BIG = aiohttp.WSCloseCode.MESSAGE_TOO_BIG
 _CLOSE_WAIT = 2.0
 _CONNECTION_LIMIT = CONNECTION_LIMIT.encode()
 
@@ -105,11 +106,11 @@ class Link:
         elif message.type is WSMsgType.BINARY:
             return "out_of_order"
         elif message.type is WSMsgType.ERROR:
-            return "oversized" if self._socket.close_code == aiohttp.WSCloseCode.MESSAGE_TOO_BIG else "aborted"
+            return "oversized" if self._socket.close_code == TOO_BIG else "aborted"
         elif self._socket.close_code in {None, aiohttp.WSCloseCode.ABNORMAL_CLOSURE}:
             return "aborted"
         else:
-            return "closed_by_upstream"
+            return "too_large" if self._socket.close_code == TOO_BIG else "closed_by_upstream"
         return None
 
     async def keep_alive(self, interval: float) -> None:

@@ -13,6 +13,7 @@ from yarl import URL
 from proxy import dialect
 from proxy.gates import SWITCHING, Gates
 from proxy.headers import retry_after
+from proxy.learned import Learned
 from proxy.link import GOING_AWAY, Link
 from proxy.pool import Dial, NoSlot, Pool, Slot
 from proxy.trust import Trust
@@ -34,6 +35,8 @@ VERIFY_LIMIT = 5.0
 MAX_MESSAGE = 256 * 1024 * 1024
 """Bytes of a message from the upstream or a client's WebSocket; a larger one ends the connection."""
 _WINDOW_BITS = 15
+_NO_FAULT = frozenset({"drain", "too_large"})
+"""Ends of links that say nothing of how well the upstream is."""
 _UNCONNECTED = (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError, aiohttp.ClientHttpProxyError)
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 
@@ -78,7 +81,7 @@ class Links:
         on_end: Callable[[str], None],
         on_dial: Callable[[str], None],
     ) -> None:
-        self.dialect = dialect.of(settings.upstream)
+        self.dialect = dialect.of(settings.upstream, settings.upstream_dialect)
         self.pool = Pool(settings.max_links, settings.link_max_age)
         self._settings = settings
         self._session = session
@@ -87,6 +90,7 @@ class Links:
         self._on_dial = on_dial
         self._links: dict[int, Link] = {}
         self.trust = Trust()
+        self.learned = Learned()
         self.gates = Gates(random.random)
         self._closing = False
 
@@ -96,7 +100,7 @@ class Links:
 
     def lost(self, link: Link) -> None:
         """Note that a link died with a turn on it."""
-        if link.ended != "drain":
+        if link.ended not in _NO_FAULT:
             self.gates.lost(link.slot.tenant, link.slot.last_used, monotonic())
 
     def reason_against(self, head: Head) -> str:
@@ -188,7 +192,8 @@ class Links:
         if offered:
             self.dialect = dialect.DELTAWIRE
         elif self.dialect is dialect.DELTAWIRE:
-            self.dialect = dialect.of(self._settings.upstream)  # another kind of server has taken its place
+            # Another kind of server has taken its place.
+            self.dialect = dialect.of(self._settings.upstream, self._settings.upstream_dialect)
         appends = APPEND in offered and self._settings.append == "auto"
         link = Link(slot, socket, envelope=ENVELOPE in offered, appends=appends, on_end=self._ended)
         self._links[slot.id] = link

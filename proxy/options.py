@@ -326,6 +326,12 @@ PROXY: tuple[Option, ...] = (
     Option("admin", "127.0.0.1:8790", address, "health, metrics and live page"),
     Option("upstream", "https://api.openai.com/v1", base_url, "base URL of the upstream, as SDKs take it", shown=False),
     Option(
+        "upstream-dialect",
+        "auto",
+        one_of("auto", "openai", "azure", "xai", "codex", "open-responses"),
+        "what the upstream's WebSocket mode allows (docs/upstreams.md); auto: by its address, ours by its handshake",
+    ),
+    Option(
         "state", "memory", state, "memory, or redis://, rediss://, redis+sentinel://, redis+cluster://", shown=False
     ),
     Option("state-ttl", "24h", duration, "how long heads stay in Redis after their turn, in seconds"),
@@ -413,11 +419,13 @@ UPSTREAM: tuple[Option, ...] = (
 _OF_BOTH = frozenset({"listen", "admin"})
 """Options that mean something else for each side: `up` takes the server's with the prefix `upstream-`."""
 _SHARED = frozenset({"max-body", "drain", "secret"})
+NOT_OF_UP = frozenset({"listen", "upstream", "upstream-dialect"})
+"""Options of the sidecar that `up` has no use for, or under another name."""
 UP: tuple[Option, ...] = (
     Option("proxy-listen", "127.0.0.1:8787", address, "client side of the sidecar", also="DELTAWIRE_LISTEN"),
     Option("upstream-listen", "127.0.0.1:8788", address, "where the server listens"),
     Option("upstream-admin", "", maybe_address, "health and metrics of the server; nowhere by default"),
-    *(option for option in PROXY if option.name not in {"listen", "upstream"}),
+    *(option for option in PROXY if option.name not in NOT_OF_UP),
     *(option for option in UPSTREAM if option.name not in _OF_BOTH | _SHARED),
 )
 

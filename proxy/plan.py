@@ -2,7 +2,8 @@
 
 Theory. Each candidate head is asked, in the order of how much it covers, whether it can be continued now; the first
 that can is. When none can, the answer of the best one is the reason, since it is what the operator would ask about.
-A head that is stored continues on any link; one that is not lives and dies with the link whose latest response it is.
+A head that is stored continues on any link of an upstream that keeps it; any other lives and dies with the link whose
+latest response it is.
 """
 
 from __future__ import annotations
@@ -111,11 +112,15 @@ def _against(request: TurnRequest, match: Match, envelope: Envelope, places: Pla
     changed = match.head.envelope.changed(envelope, rules.dialect.honoured)
     if changed is not None:
         return "envelope_changed", changed
+    for name in rules.dialect.unchained:
+        if request.members.get(name, b"null") != b"null":
+            return "field_unchained", name
     if not match.new:
         return "empty_delta", ""
     if _size(request) - len(request.input) + sum(map(len, match.new)) > rules.dialect.max_frame:
         return "too_large", ""
-    return ("" if match.head.stored else places.reason_against(match.head)), ""
+    anywhere = match.head.stored and rules.dialect.keeps
+    return ("" if anywhere else places.reason_against(match.head)), ""
 
 
 def _place(head: Head, places: Places) -> int | None:

@@ -17,6 +17,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from proxy.learned import unchained
 from wire.errors import CONNECTION_LIMIT, PREVIOUS_NOT_FOUND, is_connection_limit, is_previous_not_found
 from wire.extensions import ENVELOPE_UNKNOWN
 
@@ -35,6 +36,7 @@ class Refusal:
 
 FORGOT = Refusal(PREVIOUS_NOT_FOUND, "upstream_forgot")
 LIMIT = Refusal(CONNECTION_LIMIT, "link_retired", ends_link=True)
+UNCHAINED = Refusal("field_unchained", "field_unchained")
 ENVELOPE = Refusal("envelope_unknown", "upstream_forgot")
 NOT_WRITTEN = Refusal("not_written", "link_lost")
 
@@ -45,6 +47,8 @@ def refusal(error: ApiError, *, chained: bool) -> Refusal | None:
         return LIMIT
     if error.code == ENVELOPE_UNKNOWN:
         return ENVELOPE
+    if chained and unchained(error):
+        return UNCHAINED
     if chained and is_previous_not_found(error):
         return FORGOT
     return None

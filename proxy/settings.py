@@ -8,6 +8,7 @@ from typing import Literal, NamedTuple
 Mode = Literal["auto", "full", "http"]
 """What turns may be at most: deltas, whole histories over links, plain HTTP."""
 OneShot = Literal["link", "http"]
+UpstreamDialect = Literal["auto", "openai", "azure", "xai", "codex", "open-responses"]
 KIB = 1024
 MIB = 1024 * KIB
 MINUTE = 60.0
@@ -34,6 +35,7 @@ class ProxySettings:
     listen: Address = CLIENT_SIDE
     admin: Address = ADMIN_SIDE
     upstream: str = "https://api.openai.com/v1"
+    upstream_dialect: UpstreamDialect = "auto"
     state: str = "memory"
     state_ttl: float = 24 * 60 * MINUTE
     secret: bytes | None = None

@@ -78,7 +78,7 @@ async def _planned(
     rules = Rules(
         transport=settings.transport,
         one_shot=settings.one_shot,
-        dialect=services.links.dialect,
+        dialect=services.links.learned.dialect(services.links.dialect, tenant, monotonic()),
         against_links=services.links.gates.against_links(tenant, monotonic()),
         continues=services.links.trust.allows(tenant, monotonic()),
     )

@@ -34,6 +34,7 @@ REASONS: Final[Mapping[str, str]] = MappingProxyType(
         "link_lost": "The link that held the state has died.",
         "link_retired": "The link that held the state reached its age limit and was closed between turns.",
         "not_continued": "The upstream refused several continuations in a row, so that none is tried for a while.",
+        "field_unchained": "The upstream takes a field of the request on whole turns only.",
         "upstream_forgot": "The upstream answered that it no longer has the previous response.",
         "client_state": "The client itself refers to state at the upstream (previous response, conversation, ...).",
         "too_large": "The frame would be larger than the upstream takes on a link.",
@@ -54,6 +55,7 @@ RETRY_CAUSES: Final[Mapping[str, str]] = MappingProxyType(
     {
         "previous_response_not_found": "The upstream refused the turn because it lost the previous response.",
         "websocket_connection_limit_reached": "The upstream refused the turn because the link reached its time limit.",
+        "field_unchained": "The upstream refused to continue a response beside a field of the request.",
         "envelope_unknown": "The upstream no longer had a part of the envelope that was sent as a digest.",
         "context_mismatch": "The upstream compared the digest of the context and found another one.",
         "not_written": "The link died before any byte of the turn was written to it.",
@@ -87,6 +89,7 @@ LINK_ENDS: Final[Mapping[str, str]] = MappingProxyType(
         "write_failed": "A frame could not be written.",
         "ping_timeout": "A ping was not answered in time.",
         "client_gone": "The client left in the middle of an answer, which ends the link to stop the work.",
+        "too_large": "The upstream closed the link because a frame was larger than it takes.",
         "oversized": "A message larger than the limit arrived.",
     }
 )

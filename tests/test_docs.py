@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+from proxy.dialect import DELTAWIRE, NAMED
+from proxy.settings import MIB, MINUTE
 from state.envelope import POLICY, Policy
 from state.items import TABLE
 from telemetry import reasons, server_metrics
@@ -102,3 +104,15 @@ def test_the_commands_that_the_readme_names_are_targets_of_the_makefile() -> Non
     makefile = (ROOT / "Makefile").read_text()
     for target in re.findall(r"^make ([a-z-]+)", (ROOT / "README.md").read_text(), re.MULTILINE):
         assert re.search(rf"^{target}:", makefile, re.MULTILINE)
+
+
+def test_every_kind_of_upstream_is_documented_with_what_is_expected_of_it() -> None:
+    page = (DOCS / "upstreams.md").read_text()
+    for one in (*NAMED.values(), DELTAWIRE):
+        row = next(line for line in page.splitlines() if line.startswith(f"| `{one.name}` |"))
+        _, _, _, age, frame, changes, elsewhere, _ = (cell.strip() for cell in row.split("|"))
+        assert (age, frame) == (f"{one.max_age / MINUTE:.0f} min", f"{one.max_frame // MIB} MiB")
+        listed = set(re.findall(r"`([a-z_]+)`", changes))
+        context = {name for name, policy in POLICY.items() if policy is Policy.CONTEXT}
+        assert (context - listed if changes.startswith("all but") else listed) == set(one.honoured)
+        assert (elsewhere == "yes") == one.keeps

@@ -51,9 +51,8 @@ STATUS_BY_NAME = {
     "overloaded_error": 503,
     "service_unavailable": 503,
     "server_error": 500,
-    "api_error": 500,
 }
-"""HTTP status by an error's `code` or `type`, for frames that come without one."""
+"""HTTP status by an error's `code` or `type`, for frames that come without one. `api_error` may be anybody's fault."""
 
 
 @dataclass(slots=True, eq=False)
@@ -68,6 +67,8 @@ class ApiError(Exception):
     headers: dict[str, str] = field(default_factory=dict)
     details: dict[str, Any] = field(default_factory=dict)
     """Further members of the error object that clients read, such as `resets_in_seconds`."""
+    guessed: bool = False
+    """Whether nothing told the status."""
 
     def __str__(self) -> str:
         return f"{self.status} {self.code or self.type}"
@@ -118,7 +119,8 @@ def from_frame(frame: dict[str, Any]) -> ApiError:
     kind = _text(error.get("type")) if error is not frame else None
     status = _status(frame.get("status"), frame.get("status_code"), error.get("status"), error.get("status_code"))
     if status is None:
-        status = next((STATUS_BY_NAME[name] for name in (code, kind) if name in STATUS_BY_NAME), 500)
+        status = next((STATUS_BY_NAME[name] for name in (code, kind) if name in STATUS_BY_NAME), None)
+    guessed, status = status is None, status or SERVER_ERROR
     message = _text(error.get("message")) or _text(frame.get("detail")) or (nested if isinstance(nested, str) else "")
     known = {"message", "type", "param", "code", "headers", "status", "status_code"}
     headers = _headers(frame.get("headers")) | _headers(error.get("headers"))
@@ -132,6 +134,7 @@ def from_frame(frame: dict[str, Any]) -> ApiError:
         param=_text(error.get("param")),
         headers=headers,
         details={name: value for name, value in error.items() if name not in known} if error is not frame else {},
+        guessed=guessed,
     )
 
 
@@ -140,8 +143,8 @@ def is_previous_not_found(error: ApiError) -> bool:
 
     Services differ: some have no code, some only a message.
     """
-    blames_client = CLIENT_ERROR <= error.status < SERVER_ERROR
-    return error.code == PREVIOUS_NOT_FOUND or (blames_client and is_about_previous(error))
+    may_blame_client = error.guessed or CLIENT_ERROR <= error.status < SERVER_ERROR
+    return error.code == PREVIOUS_NOT_FOUND or (may_blame_client and is_about_previous(error))
 
 
 def is_about_previous(error: ApiError) -> bool:

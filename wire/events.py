@@ -32,15 +32,16 @@ NULL = b"null"
 class Event(msgspec.Struct, gc=False):
     """The few members of a frame that a relay acts upon; all else stays unread in the frame.
 
-    `response` and `item` are raw JSON, empty when absent.
+    `response`, `item` and `error` are raw JSON, empty when absent.
     """
 
-    type: str
+    type: str = ""
     stream_id: str | None = None
     sequence_number: int | None = None
     output_index: int | None = None
     response: msgspec.Raw = msgspec.Raw(b"")
     item: msgspec.Raw = msgspec.Raw(b"")
+    error: msgspec.Raw = msgspec.Raw(b"")
 
 
 class ResponseHead(msgspec.Struct, gc=False):
@@ -55,11 +56,19 @@ _RESPONSE = msgspec.json.Decoder(ResponseHead)
 
 
 def peek(frame: bytes) -> Event:
-    """The frame's event. Raises `Malformed` when it is no JSON object with a `type`."""
+    """The frame's event; an `error` that has no type is one. Raises `Malformed` for any other object without a `type`.
+
+    xAI sends its errors so (anomalyco/opencode#48227).
+    """
     try:
-        return _EVENT.decode(frame)
+        event = _EVENT.decode(frame)
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
         raise Malformed("not an event") from None
+    if not event.type:
+        if not bytes(event.error).startswith(b"{"):
+            raise Malformed("not an event")
+        event.type = "error"
+    return event
 
 
 def response_head(event: Event) -> ResponseHead:

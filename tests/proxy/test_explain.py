@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proxy.dialect import OPENAI
+from proxy.dialect import OPEN_RESPONSES
 from proxy.explain import Verdict, explain
 from proxy.plan import Rules, plan
 from proxy.request import read
@@ -190,7 +190,9 @@ def way(first: bytes, second: bytes, answered: list[Json]) -> str:
     index.add(head)
     envelope = envelopes.read(after.members)
     reading = matcher.read(b"t" * 16, after.input)
-    return plan(after, reading, envelope=envelope, tenant=b"t" * 16, places=Free(), rules=Rules(dialect=OPENAI)).reason
+    return plan(
+        after, reading, envelope=envelope, tenant=b"t" * 16, places=Free(), rules=Rules(dialect=OPEN_RESPONSES)
+    ).reason
 
 
 def said(verdict: Verdict) -> str:

@@ -11,6 +11,8 @@ from unittest.mock import patch
 
 import pytest
 
+from proxy.gates import BREAKER
+from proxy.learned import LASTS
 from proxy.trust import DISTRUST, MISSES
 from tests.support.responses import user
 from tests.support.rig import Rig, Talk, rigged, until
@@ -139,9 +141,12 @@ async def test_errors_of_the_clients_own_requests_cost_it_no_deltas() -> None:
         assert (await talk.say("b")).way == DELTA
 
 
-async def test_a_response_that_another_link_made_says_nothing_of_an_upstream_that_forgot_it() -> None:
+async def test_a_response_that_another_link_made_is_after_several_misses_sought_on_its_own_link_only() -> None:
+    forgetful = True
+
     def script(turn: Turn) -> Play:
-        return Play(items=[message(f"answer {turn.number}")], faults=[VARIANTS[0]] if turn.parent else ())
+        faults = [VARIANTS[0]] if turn.parent and forgetful else ()
+        return Play(items=[message(f"answer {turn.number}")], faults=faults)
 
     async with rigged(script) as rig:
         for number in range(MISSES + 1):
@@ -151,7 +156,83 @@ async def test_a_response_that_another_link_made_says_nothing_of_an_upstream_tha
             for connection in rig.up.connections:
                 await connection.close()
             await until(lambda: not len(rig.links.pool))
-            assert (await talk.say("again")).way == FORGOT
+            assert (await talk.say("again")).way == (FORGOT if number < MISSES else ("full", "link_lost"))
+            forgetful = False
+            assert (await talk.say("more")).way == DELTA  # on its own link it has to be known, and is
+            forgetful = True
+
+
+TOGETHER = "Request validation error: Argument not supported: instructions and previous_response_id together"
+
+
+async def test_a_field_that_no_continuation_may_have_is_learned_from_one_refusal_that_no_client_sees() -> None:
+    error = ErrorFirst(ApiError(500, TOGETHER, type="api_error"), "untyped")
+
+    def script(turn: Turn) -> Play:
+        refused = turn.parent and "instructions" in turn.body
+        return Play(items=[message(f"answer {turn.number}")], faults=[error] if refused else ())
+
+    async with rigged(script) as rig:
+        talk = Talk(rig, instructions="Be brief.")
+        for text in ("a", "b", "c"):
+            assert (await talk.say(text)).status == 200
+        assert talk.ways == [FIRST, *[("full", "field_unchained")] * 2]
+        assert [turn.parent for turn in rig.up.turns] == ["", "resp_000001", "", ""]
+        assert rig.running.sidecar.recent.newest()[0]["envelope_changed"] == "instructions"
+        other = Talk(rig)
+        assert [(await other.say(text)).way for text in ("a", "b")] == [FIRST, DELTA]
+        value = await rig.metrics()
+        assert value("deltawire_retries_total", cause="field_unchained") == 1
+        with patch("proxy.turn.monotonic", lambda: monotonic() + LASTS):
+            await talk.say("d")
+        assert rig.up.turns[-2].parent  # the lesson was over, and is learned again
+
+
+async def test_an_upstream_that_continues_nothing_costs_no_client_an_error() -> None:
+    error = ErrorFirst(ApiError(500, "gRPC error: Response with id=resp_1 not found", type="api_error"), "untyped")
+
+    def script(turn: Turn) -> Play:
+        return Play(items=[message(f"answer {turn.number}")], faults=[error] if turn.parent else ())
+
+    async with rigged(script) as rig:
+        talk = Talk(rig, store=False)
+        for number in range(MISSES + 2):
+            assert (await talk.say(f"{number}")).status == 200
+        assert talk.ways == [FIRST, *[FORGOT] * MISSES, ("full", "not_continued")]
+
+
+@pytest.mark.parametrize("store", [True, False])
+async def test_an_id_that_names_a_second_response_of_its_link_no_longer_continues_the_first(*, store: bool) -> None:
+    def script(turn: Turn) -> Play:
+        made = response_object([message(f"answer {turn.number}")], response_id="resp_one", request=turn.body)
+        return Play(response=made)
+
+    async with rigged(script) as rig:
+        talk = Talk(rig, store=store)
+        await talk.say("a")
+        branch = talk.fork()
+        await talk.say("b")
+        await talk.say("c")
+        assert talk.ways == [FIRST, DELTA, DELTA]
+        assert (await branch.say("d")).way == ("full", "unknown_head")
+        assert len({(head.response_id, head.link) for head in rig.heads}) == len(rig.heads)
+
+
+@pytest.mark.parametrize("stream", [True, False])
+async def test_a_frame_that_was_too_large_for_the_upstream_goes_by_http_from_then_on(*, stream: bool) -> None:
+    def script(turn: Turn) -> Play:
+        large = turn.transport == "ws" and len(turn.raw) > 20_000
+        return Play(items=[message(f"answer {turn.number}")], faults=[CloseAfter(0, 1009)] if large else ())
+
+    async with rigged(script) as rig:
+        rig.checked = False  # the turn that the upstream did not take is sent again by its client
+        talk = Talk(rig, stream=stream)
+        assert (await talk.say("a" * 30_000)).own_error == "link_lost"
+        for _ in range(BREAKER.after):
+            assert (await talk.send()).way == ("http", "too_large")
+        assert [(await Talk(rig).say(text)).way for text in "bc"] == [FIRST] * 2
+        value = await rig.metrics()
+        assert value("deltawire_link_ends_total", cause="too_large") == 1
 
 
 @pytest.mark.parametrize("close", [None, 1000])

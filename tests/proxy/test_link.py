@@ -139,12 +139,14 @@ async def test_a_binary_frame_ends_the_link() -> None:
         assert causes == ["out_of_order"]
 
 
-@pytest.mark.parametrize("code", [1000, 1001, 1011, 4000])
-async def test_a_close_on_an_idle_link_is_noticed_at_once(code: int) -> None:
+@pytest.mark.parametrize(
+    ("code", "cause"), [*((code, "closed_by_upstream") for code in (1000, 1001, 1011, 4000)), (1009, "too_large")]
+)
+async def test_a_close_on_an_idle_link_is_noticed_at_once(code: int, cause: str) -> None:
     async with linked() as (link, far, causes):
         closing = asyncio.ensure_future(far.socket.close(code=code))
         await until(lambda: bool(link.ended))
-        assert causes == ["closed_by_upstream"]
+        assert causes == [cause]
         await closing
 
 

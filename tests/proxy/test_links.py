@@ -533,7 +533,7 @@ async def test_what_our_own_server_honours_is_not_expected_of_one_that_takes_its
         talk = Talk(rig, instructions="Now 15:09:20")
         await talk.say("a")
         await rig.spare()
-        assert rig.links.dialect is dialect.OPENAI
+        assert rig.links.dialect is dialect.OPEN_RESPONSES
         talk.envelope["instructions"] = "Now 15:09:34"
         assert (await talk.say("b")).way == ("full", "envelope_changed")
 

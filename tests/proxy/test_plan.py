@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proxy.dialect import DELTAWIRE, OPENAI, Dialect
+from proxy.dialect import CODEX, DELTAWIRE, OPEN_RESPONSES, Dialect
 from proxy.plan import SAME_CONVERSATION, Plan, Rules, Transport, before_matching, plan
 from proxy.request import TurnRequest, read
 from state.digest import EMPTY, Keyed
@@ -24,11 +24,12 @@ if TYPE_CHECKING:
 KEYED = Keyed(b"secret")
 READER = EnvelopeReader(KEYED)
 TENANT = b"1" * 16
-RULES = Rules(dialect=OPENAI)
+RULES = Rules(dialect=OPEN_RESPONSES)
 REQUEST = read(b'{"model":"m","input":[{"role":"user","content":"a"},{"role":"user","content":"b"}]}')
 ENVELOPE = READER.read(REQUEST.members)
 OTHER = READER.read({"model": b'"other"'})
 SMALL = Dialect("small", max_frame=100)
+PARTED = Dialect("parted", unchained=frozenset({"model"}))
 NEW = [b'{"role":"user","content":"b"}']
 
 
@@ -100,6 +101,27 @@ def test_a_head_that_is_not_stored_is_continued_on_its_link() -> None:
 @pytest.mark.parametrize("reason", ["link_lost", "link_retired", "superseded", "head_busy"])
 def test_what_its_link_has_against_it_is_the_reason(reason: str) -> None:
     assert planned(reading(Match(head(), NEW)), places=Links({7: reason})) == Plan("full", reason)
+
+
+@pytest.mark.parametrize("reason", ["link_lost", "superseded", "head_busy"])
+def test_where_nothing_is_kept_a_stored_head_is_continued_on_its_link_as_well(reason: str) -> None:
+    match, rules = Match(head(stored=True), NEW), Rules(dialect=CODEX)
+    assert planned(reading(match), rules=rules) == Plan("delta", match=match, link=7)
+    assert planned(reading(match), rules=rules, places=Links({7: reason})) == Plan("full", reason)
+
+
+@pytest.mark.parametrize(("value", "plain"), [(b'"be brief"', False), (b'""', False), (b"null", True), (None, True)])
+def test_a_field_that_is_taken_on_whole_turns_only_makes_the_turn_a_whole_one(
+    value: bytes | None, *, plain: bool
+) -> None:
+    rules = Rules(dialect=replace(OPEN_RESPONSES, unchained=frozenset({"instructions"})))
+    members = REQUEST.members | ({"instructions": value} if value is not None else {})
+    match = Match(head(envelope=READER.read(members)), NEW)
+    made = planned(reading(match), request=replace(REQUEST, members=members), rules=rules)
+    assert made == (Plan("delta", match=match, link=7) if plain else FULL_BY_FIELD)
+
+
+FULL_BY_FIELD = Plan("full", "field_unchained", changed="instructions")
 
 
 def test_a_changed_envelope_blocks_and_the_field_is_named() -> None:
@@ -260,7 +282,7 @@ _RULES = st.builds(
     Rules,
     transport=st.sampled_from(["auto", "auto", "full"]),
     one_shot=st.sampled_from(["link", "http"]),
-    dialect=st.sampled_from([OPENAI, DELTAWIRE, SMALL]),
+    dialect=st.sampled_from([OPEN_RESPONSES, DELTAWIRE, CODEX, PARTED, SMALL]),
 )
 
 
@@ -281,7 +303,8 @@ def test_a_delta_is_only_planned_on_a_head_that_can_be_continued(
     assert chosen in found.matches
     assert chosen.new, "never an empty delta"
     assert chosen.head.envelope.changed(ENVELOPE, rules.dialect.honoured) is None
-    assert chosen.head.stored or places.reason_against(chosen.head) == ""
+    assert (chosen.head.stored and rules.dialect.keeps) or places.reason_against(chosen.head) == ""
+    assert not rules.dialect.unchained & REQUEST.members.keys()
     assert made.link in {None, chosen.head.link}
     assert made.link is None or places.reason_against(chosen.head) == ""
     rest = sum(len(name) + len(raw) for name, raw in REQUEST.members.items() if name != "input")

@@ -135,7 +135,7 @@ async def test_a_rate_limit_right_after_the_handshake_is_a_real_429(*, stream: b
         assert got.own_error is None
 
 
-@pytest.mark.parametrize("style", ["nested", "no_status", "flat"])
+@pytest.mark.parametrize("style", ["nested", "no_status", "flat", "untyped"])
 async def test_an_error_before_any_event_keeps_its_status_in_every_shape(style: Any) -> None:
     async with rigged(one(ErrorFirst(ApiError(400, "No.", code="invalid_prompt"), style))) as rig:
         got = await first_turn(rig)

@@ -41,7 +41,14 @@ def test_a_setting_that_is_a_word_takes_the_words_of_its_option_and_no_other() -
     words = {
         option: get_args(hints[option.field]) for option in PROXY if get_origin(hints.get(option.field)) is Literal
     }
-    assert {option.name for option in words} == {"transport", "echo", "one-shot", "link-compression"}
+    assert {option.name for option in words} == {
+        "transport",
+        "echo",
+        "one-shot",
+        "append",
+        "link-compression",
+        "upstream-dialect",
+    }
     for option, taken in words.items():
         assert [option.read(word) for word in taken] == list(taken)
         with pytest.raises(ValueError, match=f"^one of {', '.join(taken)} is needed$"):

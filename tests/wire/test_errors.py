@@ -211,6 +211,7 @@ def test_any_object_is_an_error_that_can_be_written_in_every_shape(frame: dict[s
         {"status": 404, "error": {"type": "not_found", "message": "Response with id 'resp_a' not found."}},
         {"error": {"code": PREVIOUS_NOT_FOUND}},
         {"status": 500, "error": {"code": PREVIOUS_NOT_FOUND}},
+        {"error": {"type": "api_error", "message": "gRPC error: Response with id=resp_a not found"}},
     ],
 )
 def test_a_forgotten_response_is_recognised_by_code_param_or_message(frame: dict[str, Any]) -> None:
@@ -221,6 +222,7 @@ def test_a_forgotten_response_is_recognised_by_code_param_or_message(frame: dict
     "frame",
     [
         {"status": 500, "error": {"message": "Invalid previous_response_id."}},
+        {"error": {"type": "server_error", "message": "Response with id=resp_a not found"}},
         {"status": 404, "error": {"code": "model_not_found", "message": "The model `m` does not exist"}},
         {"status": 400, "error": {"message": "No tool output found for function call call_1."}},
         {"status": 400, "error": {"message": "Missing required parameter", "param": "input"}},

@@ -36,7 +36,18 @@ def test_of_an_unknown_event_the_type_is_enough() -> None:
     assert peek(b'{"more":[1,{"type":"no"}],"type":"novelty"}').type == "novelty"
 
 
-@pytest.mark.parametrize("raw", [b"", b"[]", b"null", b"{}", b'{"type":1}', b'{"type":null}', b'{"type":"a"', b"\xff"])
+def test_an_error_without_a_type_is_an_error() -> None:
+    assert peek(b'{"error":{"message":"No.","type":"api_error"}}').type == "error"
+    assert peek(b'{"type":"novelty","error":{"message":"No."}}').type == "novelty"
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        *(b"", b"[]", b"null", b"{}", b'{"type":1}', b'{"type":null}', b'{"type":"a"', b"\xff"),
+        *(b'{"error":null}', b'{"error":"No."}', b'{"type":null,"error":{}}'),
+    ],
+)
 def test_what_has_no_type_is_no_event(raw: bytes) -> None:
     with pytest.raises(Malformed):
         peek(raw)

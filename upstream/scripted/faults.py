@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from wire.errors import ApiError
 
 Json = dict[str, Any]
-Style = Literal["nested", "no_status", "flat"]
+Style = Literal["nested", "no_status", "flat", "untyped"]
 
 
 class Fault(Protocol):
@@ -212,9 +212,8 @@ def error_frame(error: ApiError, style: Style) -> bytes:
     if style == "flat":
         return error.sse_data(0)
     frame = error.ws_frame()
-    if style == "no_status":
-        return orjson.dumps({key: value for key, value in orjson.loads(frame).items() if key != "status"})
-    return frame
+    hidden = {"nested": set[str](), "no_status": {"status"}, "untyped": {"status", "type"}}[style]
+    return orjson.dumps({key: value for key, value in orjson.loads(frame).items() if key not in hidden})
 
 
 def _edit_end(steps: list[Step], edit: Callable[[Json], Json], kind: str | None = None) -> list[Step]:

@@ -50,7 +50,7 @@ def test_the_connection_limit_can_be_followed_by_the_close() -> None:
     assert ErrorFirst(connection_limit(60), close=1000).apply(_steps())[1:] == [Close(1000)]
 
 
-@pytest.mark.parametrize("style", ["nested", "no_status", "flat"])
+@pytest.mark.parametrize("style", ["nested", "no_status", "flat", "untyped"])
 def test_every_style_of_an_error_is_still_read_as_that_error(style: Style) -> None:
     error = ApiError(429, "Slow down.", type="rate_limit_error", code="slow_down", headers={"retry-after": "7"})
     (step,) = ErrorFirst(error, style=style).apply(_steps())
@@ -60,6 +60,7 @@ def test_every_style_of_an_error_is_still_read_as_that_error(style: Style) -> No
     assert (read.status, read.code, read.message) == (429, "slow_down", "Slow down.")
     assert ("status" in frame) == (style == "nested")
     assert ("error" in frame) == (style != "flat")
+    assert ("type" in frame) == (style != "untyped")
 
 
 def test_an_error_within_the_answer_replaces_its_rest() -> None:

@@ -22,7 +22,7 @@ STOP_LIMIT = 15.0
 """Seconds that it gets to end by itself."""
 COMMAND = (sys.executable, "-m", "proxy.cli")
 """The project's own command."""
-_LISTENING = re.compile(rb"deltawire (\w+) listening on (https?://\S+)")
+_LISTENING = re.compile(rb"deltawire ([\w-]+) listening on (https?://\S+)")
 _TAIL = 2000  # bytes of the log that an error quotes
 _PREFIX = "DELTAWIRE_"
 _KIB = 1024

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from bench.arguments import BadWordError, Parser, told
 from bench.child import StartFailed
-from bench.speed import machine, memory, overhead, plots, relay
+from bench.speed import headline, machine, memory, overhead, plots, relay, start
 from bench.speed.results import Section, markdown
 from bench.speed.serving import loop_factory
 from bench.speed.turns import TurnFailed
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 _FEW = (10_000, 200_000)
 _LIGHT = (relay.STEADY[0], relay.STEADY[1], relay.BURST)
 PARTS: dict[str, Callable[[bool], Awaitable[Section]]] = {
+    "start": lambda quick: start.measured(sizes=_FEW, rounds=3) if quick else start.measured(),
+    "headline": lambda quick: headline.measured(scenarios=headline.QUICK) if quick else headline.measured(),
     "overhead": lambda quick: overhead.measured(sizes=_FEW, rounds=3) if quick else overhead.measured(),
     "relay": lambda quick: relay.measured(pressures=_LIGHT, seconds=0.5, rounds=1) if quick else relay.measured(),
     "memory": lambda quick: memory.measured(conversations=20) if quick else memory.measured(),

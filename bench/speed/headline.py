@@ -198,11 +198,16 @@ def _name(scenario: Scenario) -> str:
 def _findings(scenario: Scenario, medians: Mapping[tuple[Scenario, str], Figures]) -> Iterable[Finding]:
     if scenario.pace != 1000 or scenario.round_trip != 40 or scenario.calls < 20:  # noqa: PLR2004 - what is claimed
         return
-    plain, socket, sidecar = (medians[scenario, way.name] for way in (NONE, SOCKET, SIDECAR))
+    plain, socket = medians[scenario, NONE.name], medians[scenario, SOCKET.name]
     name = _name(scenario)
-    yield Finding(f"loop, sidecar less than plain HTTP: {name}", _FASTER, less(sidecar.loop, plain.loop))
-    yield Finding(f"loop, sidecar : {SOCKET.name}: {name}", _NEAR, times(sidecar.loop, socket.loop), at_least=False)
-    yield Finding(f"first token, sidecar less than plain HTTP: {name}", _SOONER, less(sidecar.first, plain.first))
+    for way in (SIDECAR, APPEND):
+        found = medians.get((scenario, way.name))
+        if found is not None:
+            yield Finding(f"loop, {way.name}, less than {NONE.name}: {name}", _FASTER, less(found.loop, plain.loop))
+            near = times(found.loop, socket.loop)
+            yield Finding(f"loop, {way.name} : {SOCKET.name}: {name}", _NEAR, near, at_least=False)
+            sooner = less(found.first, plain.first)
+            yield Finding(f"first token, {way.name}, less than {NONE.name}: {name}", _SOONER, sooner)
 
 
 def _plots(medians: Mapping[tuple[Scenario, str], Figures]) -> Iterable[Plot]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import signal
 import sys
 from dataclasses import asdict
 from pathlib import Path
@@ -31,6 +32,8 @@ PARTS: dict[str, Callable[[bool], Awaitable[Section]]] = {
 }
 """Measurements by name; each is told whether it has to be quick."""
 _ABOUT = "Measures how fast the sidecar and the server are, on real processes of its own, and reports."
+_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+_STOPPED = 130
 _EXPECTED = (OSError, StartFailed, TurnFailed, ValueError)
 
 
@@ -53,13 +56,19 @@ def run(words: Sequence[str]) -> int:
 
 
 def main(parts: Sequence[str], out: Path | None, *, quick: bool) -> int:
-    """Make the measurements, print their report, and write it into a folder. 0, or 2 where one could not be made."""
+    """Make the measurements, print their report, and write it into a folder.
+
+    0; 2 where one could not be made; 130 where a signal ended them.
+    """
     try:
         with asyncio.Runner(loop_factory=loop_factory()) as runner:
             sections = runner.run(_all(parts, quick=quick))
         if out is not None:
             out.mkdir(parents=True, exist_ok=True)
         text = _report(sections, out, quick=quick)
+    except asyncio.CancelledError:
+        print("deltawire bench: stopped", file=sys.stderr)
+        return _STOPPED
     except _EXPECTED as error:
         print(f"deltawire bench: {error}", file=sys.stderr)
         return 2
@@ -68,11 +77,26 @@ def main(parts: Sequence[str], out: Path | None, *, quick: bool) -> int:
 
 
 async def _all(parts: Sequence[str], *, quick: bool) -> list[Section]:
+    _stoppable()
     sections = []
     for name in parts:
         print(f"deltawire bench: {name} ...", file=sys.stderr, flush=True)
         sections.append(await PARTS[name](quick))
     return sections
+
+
+def _stoppable() -> None:
+    """SIGINT and SIGTERM end the measurement and all that it has started; further ones change nothing."""
+    loop, task = asyncio.get_running_loop(), asyncio.current_task()
+
+    def stop() -> None:
+        for number in _SIGNALS:
+            loop.add_signal_handler(number, lambda: None)
+        if task is not None:
+            task.cancel()
+
+    for number in _SIGNALS:
+        loop.add_signal_handler(number, stop)
 
 
 def _report(sections: Sequence[Section], out: Path | None, *, quick: bool) -> str:

@@ -50,12 +50,12 @@ class Scenario:
 SCENARIOS = (
     Scenario(20, 1000, 40, 20, rounds=3),
     Scenario(5, 1000, 40, 20),
-    Scenario(100, 1000, 40, 20, rounds=1),
     Scenario(20, 1000, 10, 20),
     Scenario(20, 1000, 0, 0),
     Scenario(20, 4000, 40, 20),
     Scenario(20, 4000, 0, 0),
-    Scenario(20, 65, 40, 20, rounds=1),
+    Scenario(5, 65, 40, 20, rounds=1),
+    Scenario(100, 1000, 40, 20, rounds=1),
 )
 QUICK = (Scenario(3, 1000, 40, 20, rounds=1),)
 

@@ -1,4 +1,7 @@
+import asyncio
 import json
+import os
+import signal
 from pathlib import Path
 
 import pytest
@@ -72,3 +75,25 @@ def test_all_parts_are_measured_unless_some_are_named(
 def test_a_part_that_there_is_not_is_said_with_those_that_there_are(capsys: pytest.CaptureFixture[str]) -> None:
     assert command.run(["three"]) == 2
     assert capsys.readouterr().err == "deltawire bench: some of one, two, or all, are needed, not 'three'\n"
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_it_and_all_that_it_has_started(
+    number: signal.Signals, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ended = []
+
+    async def endless(_: bool) -> Section:  # noqa: FBT001 - called as the measurements are
+        os.kill(os.getpid(), number)
+        try:
+            await asyncio.sleep(60)
+        finally:
+            os.kill(os.getpid(), number)  # a second one does not keep it from tidying up
+            await asyncio.sleep(0.01)
+            ended.append(True)
+        raise AssertionError
+
+    monkeypatch.setattr(command, "PARTS", {"one": endless})
+    assert command.main(["one"], None, quick=False) == 130
+    assert ended == [True]
+    assert capsys.readouterr().err.endswith("deltawire bench: stopped\n")

@@ -116,3 +116,16 @@ def test_every_kind_of_upstream_is_documented_with_what_is_expected_of_it() -> N
         context = {name for name, policy in POLICY.items() if policy is Policy.CONTEXT}
         assert (context - listed if changes.startswith("all but") else listed) == set(one.honoured)
         assert (elsewhere == "yes") == one.keeps
+
+
+def test_every_test_that_the_page_of_failures_names_is_there_and_every_failure_has_one() -> None:
+    rows = [line.split(" | ") for line in (DOCS / "field-failures.md").read_text().splitlines() if " | " in line]
+    failures = [row for row in rows if row[0] != "| failure"]
+    assert len({row[0] for row in failures}) == len(failures) > 90
+    for _, reported, what, held in failures:
+        assert re.fullmatch(r"[\w.-]+(/[\w.-]+)?(#\d+)?(, [\w.-]+(/[\w.-]+)?(#\d+)?)*", reported), reported
+        assert what.endswith(".")
+        named = re.findall(r"`(tests/[\w/]+\.py)::(test_\w+)`", held)
+        assert named
+        for path, name in named:
+            assert re.search(rf"^(async )?def {name}\(", (ROOT / path).read_text(), re.MULTILINE), (path, name)

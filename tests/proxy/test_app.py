@@ -3,22 +3,30 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+import ssl
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
 
 import aiohttp
 import pytest
 from aiohttp import web
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from yarl import URL
 
+from bench.speed import certificate
 from proxy import app, turn
 from proxy.settings import Address
 from telemetry.logs import capture
 from telemetry.traces import Tracing
+from tests.support import rig as rig_of_tests
 from tests.support.responses import user
-from tests.support.rig import KEY, Talk, read, rigged, settings, until
+from tests.support.rig import KEY, Rig, Talk, read, rigged, settings, until
 from upstream.scripted import Play, message
 from upstream.scripted.faults import CloseAfter, ErrorFirst, Hold, Silence
 from wire.errors import server_error
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 async def test_each_turn_is_one_line_that_says_how_it_went() -> None:
@@ -268,6 +276,37 @@ async def test_a_request_that_passes_through_does_not_hold_up_the_end_for_long(m
         with pytest.raises(aiohttp.ClientError):
             await asking
     await runner.cleanup()
+
+
+async def test_a_private_authority_of_the_environment_is_trusted_for_links_as_for_plain_http(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trusted = certificate.make(tmp_path, ["127.0.0.1"])
+    rigs: list[Rig] = []
+
+    async def pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with suppress(OSError):
+            while data := await reader.read(65536):
+                writer.write(data)
+        writer.close()
+
+    async def ending(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        far = await asyncio.open_connection("127.0.0.1", URL(rigs[0].up.url).port)
+        await asyncio.gather(pump(reader, far[1]), pump(far[0], writer))
+
+    monkeypatch.setattr(rig_of_tests, "_TLS", ssl.create_default_context)
+    async with await asyncio.start_server(ending, "127.0.0.1", 0, ssl=certificate.for_server(tmp_path)) as server:
+        url = f"https://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1"
+        for known in (False, True):
+            if known:
+                monkeypatch.setenv("SSL_CERT_FILE", str(trusted))
+            async with rigged(url=url) as rig:
+                rigs[:] = [rig]
+                rig.checked = known
+                got = await Talk(rig).say("a")
+                assert (got.status, got.way[0]) == ((200, "full") if known else (502, "http"))
+                async with rig.session.get(f"{rig.running.url}/v1/models") as answer:
+                    assert answer.status == (404 if known else 502)
 
 
 async def test_an_address_that_is_taken_is_an_error_that_leaves_nothing_behind() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import random
 from contextlib import suppress
 from time import monotonic
@@ -160,6 +161,32 @@ async def test_a_response_that_another_link_made_is_after_several_misses_sought_
             forgetful = False
             assert (await talk.say("more")).way == DELTA  # on its own link it has to be known, and is
             forgetful = True
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "The input item ID does not belong to this connection.",
+        "Item with id 'rs_1' not found. Items are not persisted when `store` is set to false.",
+        "Item 'fc_1' of type 'function_call' was provided without its required 'reasoning' item: 'rs_1'.",
+        "The encrypted content could not be verified.",
+    ],
+)
+async def test_an_error_about_items_of_a_link_that_is_gone_is_passed_on_with_the_reason_and_nothing_is_left_out(
+    words: str,
+) -> None:
+    async with rigged(on(2, ErrorFirst(invalid_request(words)))) as rig:
+        rig.checked = False  # the turn that was refused was not seen by a model
+        talk = Talk(rig, store=False)
+        await talk.say("a")
+        (slot,) = [slot for slot in rig.links.pool if slot.latest is not None]
+        rig.links._end_slot(slot, "retired")
+        talk.history += [{"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": None}]
+        got = await talk.say("b")
+        assert (got.status, got.fault["message"], got.own_error) == (400, words, None)
+        assert got.way == ("full", "link_retired")
+        assert json.loads(rig.up.turns[-1].raw)["input"] == talk.history
+        assert len(rig.up.turns) == 2
 
 
 TOGETHER = "Request validation error: Argument not supported: instructions and previous_response_id together"

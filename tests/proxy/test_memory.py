@@ -193,6 +193,20 @@ async def test_the_longest_known_state_wins_wherever_it_is(shared: type[Shared])
         assert rig.up.turns[-1].parent == "resp_000002"
 
 
+async def test_what_was_looked_for_in_vain_is_found_as_soon_as_another_replica_has_it(shared: type[Shared]) -> None:
+    async with rigged(**SHARED) as rig:
+        talk = Talk(rig)
+        await talk.say("a")
+        await saved(rig)
+        forget_all(rig)
+        heads, shared.heads = shared.heads, {}
+        other = talk.fork()
+        assert (await other.say("b")).way == ("full", "unknown_head")
+        shared.heads |= heads
+        forget_all(rig)
+        assert (await talk.say("b")).way == DELTA
+
+
 class Failing(Shared):
     """Shared state in trouble, as the store shows it: nothing is found, and the operation is told."""
 

@@ -12,7 +12,7 @@ import pytest
 from proxy import link as link_module
 from tests.support.responses import user
 from tests.support.rig import Got, Rig, Talk, read, rigged, until
-from upstream.scripted import Play, Turn, answer, message, reasoning
+from upstream.scripted import Accept, Play, Turn, answer, message, reasoning
 from upstream.scripted.faults import (
     Big,
     CloseAfter,
@@ -117,6 +117,16 @@ async def test_events_of_an_unknown_type_are_passed_on() -> None:
         assert got.raw.count(b"event: codex.rate_limits\ndata: " + odd + b"\n\n") == 2
         assert got.status == 200
         assert (await talk.say("b")).way == ("delta", None)
+
+
+@pytest.mark.parametrize("stream", [True, False])
+async def test_what_a_handshake_said_of_limits_is_not_told_of_turns(*, stream: bool) -> None:
+    stale = {"x-ratelimit-remaining-requests": "9", "openai-processing-ms": "7", "x-request-id": "req_handshake"}
+    async with rigged(upstream={"upgrades": Accept(headers=stale)}) as rig:
+        got = await first_turn(rig, stream=stream)
+        assert got.way == ("full", "first_turn")
+        assert not {"x-ratelimit-remaining-requests", "openai-processing-ms"} & got.headers.keys()
+        assert got.headers["x-request-id"] != "req_handshake"
 
 
 @pytest.mark.parametrize("stream", [True, False])

@@ -206,6 +206,16 @@ async def test_text_as_input_is_one_message_of_the_user() -> None:
         assert (await rig.post(rig.body(history, stream=True))).way == DELTA
 
 
+async def test_where_new_instructions_are_honoured_they_come_with_a_delta() -> None:
+    async with rigged(upstream_dialect="openai") as rig:
+        talk = Talk(rig)
+        for second in (20, 34, 50):
+            talk.envelope["instructions"] = f"Now 15:09:{second}"
+            await talk.say("a")
+        assert talk.ways == [FIRST, DELTA, DELTA]
+        assert b"15:09:50" in rig.up.turns[-1].raw
+
+
 @pytest.mark.parametrize(
     ("field", "values"),
     [

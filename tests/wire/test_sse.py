@@ -8,6 +8,7 @@ from itertools import pairwise
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from openai._streaming import SSEDecoder
 
 from wire.sse import COMMENT, CONTENT_TYPE, DONE, Parser, SseEvent, encode
 
@@ -58,6 +59,15 @@ def test_a_keep_alive_is_a_comment_line_without_an_empty_line_and_is_no_event() 
     assert COMMENT.endswith(b"\n")
     event = encode("x", b"1")
     assert parsed(COMMENT + event + COMMENT + event) == [SseEvent("x", b"1")] * 2
+
+
+@given(st.lists(st.integers(0, 2), min_size=1, max_size=6), st.integers(1, 40))
+def test_no_keep_alive_shows_in_what_the_sdk_reads(comments: list[int], size: int) -> None:
+    stream = b"".join(COMMENT * count + encode("a", b'{"type":"a"}') for count in comments) + COMMENT
+    chunks = (stream[at : at + size] for at in range(0, len(stream), size))
+    assert [(event.event, event.data) for event in SSEDecoder().iter_bytes(chunks)] == [
+        ("a", '{"type":"a"}') for _ in comments
+    ]
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ import asyncio
 import json
 import os
 import sys
+from itertools import combinations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,14 +22,15 @@ from bench.run import Run
 from bench.sidecar import SidecarFactory, spawned
 from bench.trace import HttpRequest, TraceError, WsMessage, files, read
 from upstream.scripted import ScriptedUpstream
-from wire.extensions import APPEND, ENVELOPE
+from wire.extensions import APPEND, CONTEXT, ENVELOPE
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Collection, Sequence
 
 
-_OFFERS = ("none", ENVELOPE, APPEND, f"{ENVELOPE},{APPEND}")
+_EACH = (ENVELOPE, APPEND, CONTEXT)
+_OFFERS = ("none", *(",".join(some) for count in (1, 2, 3) for some in combinations(_EACH, count)))
 _ABOUT = "Plays recorded traffic through a real sidecar; exit code 1 on any fault."
 _EXPECTED = (OSError, TraceError, StartFailed)
 
@@ -50,6 +52,7 @@ async def replay(path: Path, sidecar: SidecarFactory | None = None, *, features:
             others=recorded.reply,
             envelope=ENVELOPE in features,
             append=APPEND in features,
+            context=CONTEXT in features,
             script_warmups=True,
         ) as up,
         (sidecar or spawned)(up.url) as origin,

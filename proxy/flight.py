@@ -15,6 +15,7 @@ from proxy.plan import Plan
 from proxy.recovery import NOT_WRITTEN, Refusal
 from proxy.relay import Relay, Timing, lost
 from proxy.resumed import ResumedAnswer
+from state import context
 from state.commit import head_of
 from wire.errors import is_about_previous
 
@@ -62,6 +63,7 @@ class Flight:
         self._record = record
         self._facts = facts
         self._held: Link | None = None
+        self._context: bytes | None = None
         self._latest = False
 
     async def run(self, plan: Plan) -> web.StreamResponse:
@@ -103,9 +105,10 @@ class Flight:
     ) -> web.StreamResponse | Refusal:
         if not may_retry and link.sent is not None:
             link.sent.clear()  # the second try carries everything whole
-        request, settings = self._facts.request, self._services.settings
+        keyed, request, settings = self._services.memory.keyed, self._facts.request, self._services.settings
+        self._context = context.after(keyed, plan.match) if plan.match is not None else self._facts.reading.context
         shown_previous = request.members.get("previous_response_id", b"null")
-        now = frame.asked(request.members, self._services.memory.keyed) if link.appends else None
+        now = frame.asked(request.members, keyed) if link.appends else None
         resumes = self._latest and now is not None and link.asked is not None
         answer = ResumedAnswer(request.members, shown_previous) if resumes else Answer(shown_previous)
         out = self._frame(link, plan, now if resumes else None)
@@ -142,9 +145,11 @@ class Flight:
         if plan.match is None:
             return frame.full(members, link.sent)
         response_id, new = plan.match.head.response_id, plan.match.new
+        proof = context.bound(link.nonce, self._context) if link.nonce and self._context is not None else ""
+        self._record.proved = bool(proof)
         if now is None or link.asked is None:
-            return frame.delta(members, response_id, new, link.sent)
-        return frame.append(members, response_id, new, now=now, before=link.asked, sent=link.sent)
+            return frame.delta(members, response_id, new, link.sent, context=proof)
+        return frame.append(members, response_id, new, now=now, before=link.asked, sent=link.sent, context=proof)
 
     def _note_sent(self, link: Link, plan: Plan, size: int) -> None:
         record, count = self._record, self._facts.reading.count
@@ -178,6 +183,7 @@ class Flight:
                 answer=answer.forms(streamed=facts.request.stream),
                 link=link.slot.id,
                 turns=head.turns + 1 if head is not None else 1,
+                context=self._context,
             )
             if latest is not None:
                 memory.add(latest)

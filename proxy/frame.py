@@ -10,6 +10,7 @@ import msgspec
 from wire.extensions import (
     APPEND_FIELD,
     APPEND_TYPE,
+    CONTEXT_FIELD,
     ENVELOPE_BYTES,
     ENVELOPE_ENTRIES,
     ENVELOPE_FIELD,
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from state.digest import Keyed
 
 _DROPPED = frozenset({"input", "stream", "previous_response_id", "background", "background_options"})
+_DROPPED |= {ENVELOPE_FIELD, CONTEXT_FIELD}
 """What a frame does not carry: `stream` is implied there, `background` belongs to HTTP, the rest is put in anew."""
 _CREATE = "response.create"
 _NULL = b"null"
@@ -65,10 +67,11 @@ def delta(
     previous_response_id: str,
     new: Sequence[bytes],
     sent: SentEnvelope | None = None,
+    *,
+    context: str = "",
 ) -> bytes:
-    """The frame with the new items only, on top of a response."""
-    name = msgspec.json.encode(previous_response_id)
-    return _frame(members, [("previous_response_id", name), ("input", b"[%b]" % b",".join(new))], sent)
+    """The frame with the new items only, on top of a response; `context`: the digest of what it makes with them."""
+    return _frame(members, _tail("previous_response_id", previous_response_id, new, context), sent)
 
 
 def asked(members: Mapping[str, bytes], keyed: Keyed) -> dict[str, bytes]:
@@ -87,12 +90,17 @@ def append(
     now: Mapping[str, bytes],
     before: Mapping[str, bytes],
     sent: SentEnvelope | None = None,
+    context: str = "",
 ) -> bytes:
     """The frame that resumes a response: the new items, and what is asked for otherwise `now` than `before`."""
     otherwise = {name: members[name] for name, digest in now.items() if before.get(name) != digest}
     gone = dict.fromkeys(sorted(before.keys() - now.keys()), _NULL)
-    tail = [(APPEND_FIELD, msgspec.json.encode(response_id)), ("input", b"[%b]" % b",".join(new))]
-    return _frame(otherwise | gone, tail, sent, APPEND_TYPE)
+    return _frame(otherwise | gone, _tail(APPEND_FIELD, response_id, new, context), sent, APPEND_TYPE)
+
+
+def _tail(parent: str, response_id: str, new: Sequence[bytes], context: str) -> list[tuple[str, bytes]]:
+    proof = [(CONTEXT_FIELD, msgspec.json.encode(context))] if context else []
+    return [(parent, msgspec.json.encode(response_id)), *proof, ("input", b"[%b]" % b",".join(new))]
 
 
 def _frame(

@@ -39,6 +39,7 @@ class LinkEnded(Exception):
 class Link:
     """An open WebSocket in a slot. `on_end` is called once with the cause when it ends.
 
+    `nonce` is what its server binds digests of the context to, empty where it compares none.
     `appends` says whether its server resumes responses; `asked` is how its latest response was asked for, where known.
     """
 
@@ -49,11 +50,13 @@ class Link:
         *,
         envelope: bool,
         appends: bool = False,
+        nonce: bytes = b"",
         on_end: Callable[[Link, str], None],
     ) -> None:
         self.slot = slot
         self.sent = SentEnvelope() if envelope else None
         self.appends = appends
+        self.nonce = nonce
         self.asked: Mapping[str, bytes] | None = None
         self.ended = ""
         self.heard = monotonic()

@@ -17,7 +17,7 @@ from proxy.learned import Learned
 from proxy.link import GOING_AWAY, Link
 from proxy.pool import Dial, NoSlot, Pool, Slot
 from proxy.trust import Trust
-from wire.extensions import APPEND, ENVELOPE, FEATURES_HEADER, features
+from wire.extensions import APPEND, CONTEXT, ENVELOPE, FEATURES_HEADER, NONCE_HEADER, features, nonce
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -188,14 +188,16 @@ class Links:
                 max_msg_size=MAX_MESSAGE,
                 decode_text=False,
             )
-        offered = features(handshake_headers(socket).get(FEATURES_HEADER))
+        told = handshake_headers(socket)
+        offered = features(told.get(FEATURES_HEADER))
         if offered:
             self.dialect = dialect.DELTAWIRE
         elif self.dialect is dialect.DELTAWIRE:
             # Another kind of server has taken its place.
             self.dialect = dialect.of(self._settings.upstream, self._settings.upstream_dialect)
         appends = APPEND in offered and self._settings.append == "auto"
-        link = Link(slot, socket, envelope=ENVELOPE in offered, appends=appends, on_end=self._ended)
+        bound = nonce(told.get(NONCE_HEADER)) if CONTEXT in offered else b""
+        link = Link(slot, socket, envelope=ENVELOPE in offered, appends=appends, nonce=bound, on_end=self._ended)
         self._links[slot.id] = link
         share = random.uniform(1 - AGE_JITTER, 1)  # noqa: S311 - spreads load, keeps no secret
         self.pool.opened(slot, monotonic(), max_age=self.dialect.max_age, share=share)

@@ -66,9 +66,9 @@ class Memory:
         head = await shared.load(tenant, [boundary.chain for boundary in missing])
         if head is None:
             return
-        new = next(found.new for found in missing if found.chain in head.chains)
+        place = next(found for found in missing if found.chain in head.chains)
         self.index.add(head)
-        reading.matches.insert(0, Match(head, new))
+        reading.matches.insert(0, Match(head, place.new, forms=place.forms))
 
     @contextmanager
     def leased(self, head: Head | None) -> Iterator[None]:

@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 from proxy.headers import HOP_BY_HOP, OWN_PREFIX
 from proxy.settings import Address
 from state.redis_url import parse_redis_url
-from wire.extensions import APPEND, ENVELOPE
+from wire.extensions import APPEND, CONTEXT, ENVELOPE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -384,8 +384,8 @@ UPSTREAM: tuple[Option, ...] = (
     Option("compression", "on", one_of("on", "off"), "on: permessage-deflate where a client offers it"),
     Option(
         "features",
-        f"{ENVELOPE},{APPEND}",
-        some_of(ENVELOPE, APPEND),
+        f"{ENVELOPE},{APPEND},{CONTEXT}",
+        some_of(ENVELOPE, APPEND, CONTEXT),
         "extensions offered to sidecars (docs/wire.md), comma-separated, or none",
     ),
     Option(

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 from proxy.learned import unchained
 from wire.errors import CONNECTION_LIMIT, PREVIOUS_NOT_FOUND, is_connection_limit, is_previous_not_found
-from wire.extensions import ENVELOPE_UNKNOWN
+from wire.extensions import CONTEXT_MISMATCH, ENVELOPE_UNKNOWN
 
 if TYPE_CHECKING:
     from wire.errors import ApiError
@@ -38,6 +38,7 @@ FORGOT = Refusal(PREVIOUS_NOT_FOUND, "upstream_forgot")
 LIMIT = Refusal(CONNECTION_LIMIT, "link_retired", ends_link=True)
 UNCHAINED = Refusal("field_unchained", "field_unchained")
 ENVELOPE = Refusal("envelope_unknown", "upstream_forgot")
+CONTEXT = Refusal(CONTEXT_MISMATCH, "context_mismatch")
 NOT_WRITTEN = Refusal("not_written", "link_lost")
 
 
@@ -49,6 +50,8 @@ def refusal(error: ApiError, *, chained: bool) -> Refusal | None:
         return ENVELOPE
     if chained and unchained(error):
         return UNCHAINED
+    if chained and error.code == CONTEXT_MISMATCH:
+        return CONTEXT
     if chained and is_previous_not_found(error):
         return FORGOT
     return None

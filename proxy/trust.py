@@ -7,7 +7,8 @@ know, and what came of it before anything began.
     what came                                                  sign
     ---------------------------------------------------------  ----------------------------------------
     a completed answer                                         it continues: all misses are taken back
-    a refusal that is about the previous response              a miss
+    a refusal that is about the previous response, or says     a miss
+    that it has another context than was sent
     any other refusal: the link's age, a limit, a login,       none: the same turn sent whole would
     overload, a field or an item of the client's own           have met it as well
 
@@ -21,6 +22,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from proxy.tenants import PerTenant
 from wire.errors import is_about_previous
+from wire.extensions import CONTEXT_MISMATCH
 
 if TYPE_CHECKING:
     from wire.errors import ApiError
@@ -46,7 +48,7 @@ class Trust:
 
     def refused(self, tenant: bytes, error: ApiError, now: float) -> None:
         """A continuation of a link's latest response was refused before anything began."""
-        if not is_about_previous(error):
+        if error.code != CONTEXT_MISMATCH and not is_about_previous(error):
             return
         misses = (self._records.get(tenant) or _Record()).misses + 1
         self._records.put(tenant, _Record(misses, now + DISTRUST if misses >= MISSES else 0.0))

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from state.canon import canonical
+from state.context import base_name, extend, form_of, record_name, veiled
 from state.heads import AnswerItem, Head
 from state.items import kind
 from wire.exact import Inexact, parse
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from state.digest import Keyed
     from state.envelope import Envelope
@@ -22,9 +24,13 @@ def answer_item(keyed: Keyed, forms: Sequence[bytes]) -> AnswerItem:
     Services were seen to encrypt reasoning anew between an item's own event and the terminal one: the echo of either
     form is the item.
     """
-    digests = tuple(dict.fromkeys(keyed.item(raw) for raw in forms))
+    return _answer_item(keyed, forms[0], dict.fromkeys(map(canonical, forms)))
+
+
+def _answer_item(keyed: Keyed, first: bytes, canonicals: Iterable[bytes]) -> AnswerItem:
+    digests = tuple(map(keyed.form, canonicals))
     try:
-        value = parse(forms[0])
+        value = parse(first)
     except Inexact:
         return AnswerItem(digests)
     name = value.get("id") if isinstance(value, dict) else None
@@ -46,15 +52,20 @@ def head_of(
     answer: Sequence[Sequence[bytes]],
     link: int | None,
     turns: int = 1,
+    context: bytes | None = None,
 ) -> Head | None:
     """The head of a turn whose input was `reading` and whose answer are these items, each in one or two forms.
 
+    `context` is the chain over what the upstream held before it answered, bare (`state.context`).
     `None` when the input's chain is not known, or the answer is without a name or an item: nothing could tell later
     that a turn continues it.
     """
     if reading.base is None or not response_id or not answer:
         return None
-    items = tuple(answer_item(keyed, forms) for forms in answer)
+    canonicals = [tuple(dict.fromkeys(map(canonical, forms))) for forms in answer]
+    items = tuple(_answer_item(keyed, forms[0], known) for forms, known in zip(answer, canonicals, strict=True))
+    # Which of two forms the upstream holds cannot be told.
+    context = extend(context, (form_of(known[0]) if len(known) == 1 else None for known in canonicals))
     chain = other = reading.base
     for item in items:
         chain = keyed.chain(chain, item.digests[0])
@@ -73,4 +84,6 @@ def head_of(
         link=link,
         turns=turns,
         answered=reading.answers,
+        base_context=veiled(keyed, base_name(reading.base), reading.context),
+        context=veiled(keyed, record_name(chain, response_id), context),
     )

@@ -86,6 +86,11 @@ class Keyed:
         hasher.update(item)
         return hasher.digest()
 
+    def veiled(self, name: bytes, value: bytes) -> bytes:
+        """1 to 64 bytes hidden under the secret and a name that no other value has; twice, and they are bare again."""
+        pad = hashlib.blake2b(name, digest_size=len(value), key=self._key, person=b"dw:veil").digest()
+        return bytes(one ^ other for one, other in zip(value, pad, strict=True))
+
     def prefix_hasher(self) -> Hasher:
         """A hasher for a growing raw prefix; a copy taken at each length costs nothing of what came before."""
         return self._prefix.copy()

@@ -28,13 +28,11 @@ if TYPE_CHECKING:
 
     from state.envelope import Envelope
 
-_HEAD_BYTES = 1200
+_HEAD_BYTES = 1350
 _ANSWER_BYTES = 260
 _REFERENCE_BYTES = 220
-_REFERENCE_SHARE = 4
-"""References take at most one part in this many of the budget."""
-MAX_ALIKE = 128
-"""Heads of equal inputs: a turn that continues there looks at each, and monitors ask the same thing over and over."""
+_REFERENCE_SHARE = 4  # references take at most one part in this many of the budget
+MAX_ALIKE = 128  # heads of equal inputs: a turn that continues there looks at each, and monitors repeat themselves
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,10 +45,7 @@ class Prefix:
 
 @dataclass(frozen=True, slots=True)
 class AnswerItem:
-    """One item of an answer.
-
-    `digests` are those by which its echo is accepted, the first its place in the chain; `reference` is that of its id.
-    """
+    """An item: digests by which its echo is accepted, the first its place in the chain; `reference` is of its id."""
 
     digests: tuple[bytes, ...]
     reference: bytes | None = None
@@ -65,7 +60,8 @@ class Head:
     the latter with the second form of items that the upstream sent in two forms. `link` names the link whose latest
     response this is, `None` when it was made elsewhere. A `stored` head continues on any link. `turns` counts the
     turns on end that led here by deltas, itself included; `answered` says whether the base already held an answer;
-    `used` is the order of last use.
+    `used` is the order of last use. `base_context` and `context` are the chains over what the client sent and over what
+    the upstream holds, veiled (`state.context`); `None` where not known.
     """
 
     tenant: bytes
@@ -81,6 +77,8 @@ class Head:
     link: int | None = None
     turns: int = 1
     answered: bool = False
+    base_context: bytes | None = None
+    context: bytes | None = None
     leases: int = field(default=0, compare=False)
     used: int = field(default=0, compare=False)
 

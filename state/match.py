@@ -7,11 +7,13 @@ from bisect import bisect_right
 from collections import deque
 from dataclasses import dataclass, field
 from itertools import zip_longest
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
-from state.canon import canonical_value, string_input
+from state.canon import canonical, canonical_value, string_input
+from state.context import START, extend, form_of, of_base
 from state.digest import EMPTY
-from state.heads import AnswerItem, Head, HeadIndex, Prefix
+from state.echo import NEAR, near, same, taken
+from state.heads import Head, HeadIndex, Prefix
 from state.items import is_answer, is_reference, reference_id
 from wire.exact import Inexact, parse
 from wire.split import Malformed, elements
@@ -27,14 +29,22 @@ MAX_BOUNDARIES = 16  # places that are remembered for a look elsewhere, the last
 _AFTER_PREFIX = re.compile(rb"[ \t\r\n]*(,|\Z)")
 _SPACE = b" \t\r\n"
 _LAST_OF_ITEM = ord("}")
+_ELSEWHERE = ("", "history_diverged")  # what may be an edit or a retry: a head may lie further back
+_MAX_PARSED_AGAIN = 65536
+"""Bytes of a known prefix that are parsed to look for such a head: a client that never echoes must not pay for all of
+its history on each turn (tens of milliseconds for a megabyte)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """One item of an `input`: its raw bytes, its digest (`None` for a reference to an unknown id), what kind it is."""
+    """One item of an `input`: its raw bytes, its digest (`None` for a reference to an unknown id), what kind it is.
+
+    `form` is what stands for it, as it was sent, in a chain to be compared (`state.context`).
+    """
 
     raw: bytes
     digest: bytes | None
+    form: bytes | None
     reference: bytes | None = None
     answer: bool = False
 
@@ -43,20 +53,22 @@ class Item:
 class Match:
     """A head that the turn continues, and the raw items that are new after it.
 
-    `lenient`: the echo was incomplete or in another order, and only an operator's leave makes this a match.
+    `lenient`: the echo was not exact, and only an operator's leave makes this a match. `forms` are of the new items.
     """
 
     head: Head
     new: Sequence[bytes]
     lenient: bool = False
+    forms: Sequence[bytes | None] | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Boundary:
-    """A place in the input where an answer ends and something new begins: a head may be known there elsewhere."""
+    """A place where an answer ends and something new begins: a head may be known there elsewhere."""
 
     chain: bytes
     new: Sequence[bytes]
+    forms: Sequence[bytes | None] | None = None
 
 
 @dataclass(slots=True)
@@ -67,6 +79,7 @@ class Reading:
     when an item is a reference to an unknown id. `near` is why the best candidate, `near_head`, was no match, empty
     when there was none. `boundaries` are the places where a head could still be known elsewhere, the last first.
     `unknown` are the references that nothing is known of: once the index knows them, reading again may tell more.
+    `context` is the chain over the whole input as it was sent, bare (`state.context`); `None` where it is not known.
     """
 
     count: int
@@ -78,11 +91,23 @@ class Reading:
     answers: bool = False
     boundaries: list[Boundary] = field(default_factory=list)
     unknown: list[bytes] = field(default_factory=list)
+    context: bytes | None = None
 
     @property
     def unknown_reference(self) -> bool:
         """Whether an item refers to an id that nothing is known of."""
         return self.base is None
+
+
+class _Before(NamedTuple):
+    """What is known of the items before those that are read: how many, and their two chains."""
+
+    size: int
+    base: bytes
+    context: bytes | None
+
+
+_NOTHING = _Before(0, EMPTY, START)
 
 
 class Matcher:
@@ -96,14 +121,16 @@ class Matcher:
     def read(self, tenant: bytes, raw: bytes) -> Reading:
         """The reading of a raw `input` member: an array of items, or a string. Raises `Malformed` for anything else."""
         if raw.startswith(b'"'):
-            item = Item(raw, self._keyed.item(string_input(raw)))
-            return self._concluded(tenant, [item], 0, EMPTY, None)
+            form = canonical(string_input(raw))
+            # What cannot be read exactly stands for itself, and the message that a server makes of it is its own.
+            item = Item(raw, self._keyed.form(form), form_of(form) if form.startswith(b"J") else None)
+            return self._concluded(tenant, [item], _NOTHING, None)
         if not raw.startswith(b"["):
             raise Malformed("input is neither an array nor a string")
         inner = raw[1:-1].rstrip(_SPACE)
         prefix, known = self._known_prefixes(tenant, inner)
         if not known:
-            return self._concluded(tenant, self._items(tenant, inner), 0, EMPTY, prefix)
+            return self._concluded(tenant, self._items(tenant, inner), _NOTHING, prefix)
         return self._from_known(tenant, inner, prefix, known)
 
     def _known_prefixes(self, tenant: bytes, inner: bytes) -> tuple[Prefix | None, list[tuple[int, Sequence[Head]]]]:
@@ -143,10 +170,11 @@ class Matcher:
             items = self._items(tenant, inner[length:end].lstrip(_SPACE).removeprefix(b",")) + items
             end = length
             if reading is None:
-                reading = self._concluded(tenant, items, heads[0].base_count, heads[0].base, prefix)
+                before = _Before(heads[0].base_count, heads[0].base, of_base(self._keyed, heads[0]))
+                reading = self._concluded(tenant, items, before, prefix)
                 if items:
-                    causes = [(_near(head.answer, items), head) for head in heads]
-                    reading.near, reading.near_head = min(causes, key=lambda cause: _NEAR_ORDER.index(cause[0]))
+                    causes = [(near(head.answer, items), head) for head in heads]
+                    reading.near, reading.near_head = min(causes, key=lambda cause: NEAR.index(cause[0]))
             found = [match for head in heads if (match := self._echoed(head, items)) is not None]
             reading.matches.extend(
                 match for match in found if all(match.head is not old.head for old in reading.matches)
@@ -157,14 +185,16 @@ class Matcher:
             raise AssertionError("there is at least one known prefix")
         reading.answers |= known[0][1][0].answered
         if not reading.matches and reading.near in _ELSEWHERE and end <= _MAX_PARSED_AGAIN:
-            whole = self._concluded(tenant, self._items(tenant, inner[:end]) + items, 0, EMPTY, prefix)
+            whole = self._concluded(tenant, self._items(tenant, inner[:end]) + items, _NOTHING, prefix)
             reading.matches, reading.boundaries = whole.matches, whole.boundaries
+            reading.context = whole.context
         reading.matches.sort(key=lambda match: (match.lenient, len(match.new)))
         return reading
 
-    def _concluded(self, tenant: bytes, items: list[Item], count: int, base: bytes, prefix: Prefix | None) -> Reading:
-        """The reading of an input whose first `count` items have the chain `base`, and `items` after them."""
-        reading = Reading(count + len(items), None, prefix, answers=any(item.answer for item in items))
+    def _concluded(self, tenant: bytes, items: list[Item], before: _Before, prefix: Prefix | None) -> Reading:
+        """The reading of an input that has `items` after what was known `before`."""
+        reading = Reading(before.size + len(items), None, prefix, answers=any(item.answer for item in items))
+        base = before.base
         unknown = (item.reference for item in items if item.digest is None)
         reading.unknown = list(dict.fromkeys(filter(None, unknown)))
         known: list[tuple[int, Head]] = []
@@ -178,9 +208,11 @@ class Matcher:
                 last.appendleft((place, base))
         else:
             reading.base = base
-        raws = [item.raw for item in items]  # cut where it is asked for: at each item, a long history takes minutes
-        reading.matches = [Match(head, raws[place:]) for place, head in known]
-        reading.boundaries = [Boundary(chain, raws[place:]) for place, chain in last]
+        raws, forms = [item.raw for item in items], [item.form for item in items]
+        reading.context = extend(before.context, forms)
+        # Cut where it is asked for: at each item, a long history takes minutes.
+        reading.matches = [Match(head, raws[place:], forms=forms[place:]) for place, head in known]
+        reading.boundaries = [Boundary(chain, raws[place:], forms[place:]) for place, chain in last]
         return reading
 
     def _items(self, tenant: bytes, inner: bytes) -> list[Item]:
@@ -191,60 +223,28 @@ class Matcher:
             value = parse(raw)
             form = canonical_value(value)
         except Inexact:
-            return Item(raw, self._keyed.item(raw))
+            return Item(raw, self._keyed.item(raw), form_of(canonical(raw)))
         if not isinstance(value, dict):
             raise Malformed("an item is not an object")
         if is_reference(value):
             name = reference_id(value)
             if name is None:
-                return Item(raw, None, answer=True)
+                return Item(raw, None, form_of(form), answer=True)
             reference = self._keyed.name(name)
-            return Item(raw, self._index.referred(tenant, reference), reference, answer=True)
-        return Item(raw, self._keyed.form(form), answer=is_answer(value))
+            return Item(raw, self._index.referred(tenant, reference), form_of(form), reference, answer=True)
+        return Item(raw, self._keyed.form(form), form_of(form), answer=is_answer(value))
 
     def _echoed(self, head: Head, items: list[Item]) -> Match | None:
         """The match, when `items` begin with an echo of the head's answer."""
         answer = head.answer
-        if len(items) >= len(answer) and all(map(_same, answer, items)):
-            return Match(head, [item.raw for item in items[len(answer) :]])
+        if len(items) >= len(answer) and all(map(same, answer, items)):
+            return _match(head, items[len(answer) :])
         if self._lenient:
-            taken = _taken(answer, items)
-            if taken is not None:
-                return Match(head, [item.raw for item in items[taken:]], lenient=True)
+            count = taken(answer, items)
+            if count is not None:
+                return _match(head, items[count:], lenient=True)
         return None
 
 
-def _same(answer: AnswerItem, item: Item) -> bool:
-    if item.reference is not None:
-        return item.reference == answer.reference
-    return item.digest in answer.digests
-
-
-_NEAR_ORDER = ("reasoning_dropped", "output_reordered", "history_diverged")
-_ELSEWHERE = ("", "history_diverged")
-"""What may be an edit or a retry: a head may lie further back, known by its chain only."""
-_MAX_PARSED_AGAIN = 65536
-"""Bytes of a known prefix that are parsed to look for such a head: a client that never echoes must not pay for all of
-its history on each turn (tens of milliseconds for a megabyte)."""
-
-
-def _near(answer: Sequence[AnswerItem], items: list[Item]) -> str:
-    """Why items that follow a known base are not the exact echo of its answer."""
-    taken = _taken(answer, items)
-    spoken = [item for item in answer if not item.reasoning]
-    if taken is not None and taken < len(answer) and all(map(_same, spoken, items)):
-        return "reasoning_dropped"
-    return "output_reordered" if taken is not None else "history_diverged"
-
-
-def _taken(answer: Sequence[AnswerItem], items: list[Item]) -> int | None:
-    """How many leading items are the answer in any order, reasoning perhaps left out; `None` when they are not."""
-    left = list(range(len(answer)))
-    taken = 0
-    for item in items:
-        place = next((place for place in left if _same(answer[place], item)), None)
-        if place is None:
-            break
-        left.remove(place)
-        taken += 1
-    return None if any(not answer[place].reasoning for place in left) else taken
+def _match(head: Head, new: list[Item], *, lenient: bool = False) -> Match:
+    return Match(head, [item.raw for item in new], lenient, [item.form for item in new])

@@ -8,14 +8,16 @@ from typing import Annotated, Final, Literal
 import msgpack
 import msgspec
 
+from state.context import START
 from state.digest import SIZE
 from state.envelope import Envelope
 from state.heads import AnswerItem, Head, Prefix
 
-VERSION: Final = 1
+VERSION: Final = 2
 """First member of every record. One of another version is not read: that turn is full, and stored anew."""
 
 _Digest = Annotated[bytes, msgspec.Meta(min_length=SIZE, max_length=SIZE)]
+_Context = Annotated[bytes, msgspec.Meta(min_length=len(START), max_length=len(START))]
 _Count = Annotated[int, msgspec.Meta(ge=0)]
 
 
@@ -35,7 +37,7 @@ class _Answer(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
 
 
 class _Record(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
-    version: Literal[1]
+    version: Literal[2]
     response_id: Annotated[str, msgspec.Meta(min_length=1)]
     envelope: tuple[tuple[str, _Digest], ...]
     base_count: _Count
@@ -46,6 +48,8 @@ class _Record(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
     prefix: _Prefix | None
     turns: _Count
     answered: bool
+    base_context: _Context | None
+    context: _Context | None
 
 
 def encode(head: Head) -> bytes:
@@ -66,6 +70,8 @@ def encode(head: Head) -> bytes:
             None if prefix is None else (prefix.length, prefix.digest),
             head.turns,
             head.answered,
+            head.base_context,
+            head.context,
         )
     )
     return packed
@@ -91,4 +97,6 @@ def decode(tenant: bytes, data: bytes) -> Head:
         link=None,
         turns=record.turns,
         answered=record.answered,
+        base_context=record.base_context,
+        context=record.context,
     )

@@ -45,6 +45,8 @@ class TurnRecord:
     first_event_s: float | None = None
     """From the frame written to the first event of the upstream."""
     duration_s: float = 0.0
+    proved: bool = False
+    """Whether a digest of the whole context went with a delta, for the upstream to compare (docs/wire.md)."""
     events: int = 0
     retries: tuple[str, ...] = ()
     """Causes (`reasons.RETRY_CAUSES`), in order."""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from upstream import compaction, pipeline, render, resolve, screen, tool_choice, validate, window
+from upstream import compaction, pipeline, proof, render, resolve, screen, tool_choice, validate, window
 from upstream.answer import Answer
 from upstream.asked import Asked, Resumed, resume
 from upstream.asked import asked as asked_of
@@ -21,7 +21,7 @@ from upstream.head import Head, Told
 from upstream.head import head as head_of
 from upstream.items import Item, read_items
 from upstream.lane import Kept
-from upstream.problems import unsupported
+from upstream.problems import no_lanes, unsupported
 from upstream.prompts import prompt_of, reused
 from upstream.request import Request, read_request
 from upstream.resumed import ResumedAnswer
@@ -36,8 +36,8 @@ if TYPE_CHECKING:
     from upstream.engine import Engine, Prompt
     from upstream.lane import Lane
     from upstream.pipeline import Context
+    from upstream.proof import Claim
     from upstream.seal import Sealer
-    from wire.errors import ApiError
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,22 +85,28 @@ class Admission:
         style: Style | None = None,
         caching: str = CACHING[-1],
         keep: Callable[[Stored], None] = lambda _: None,
+        proves: bool = False,
     ) -> None:
         self._engine, self.sealer, self.store, self._now = engine, sealer, store, now
         self._window, self._keep = context_window, keep
         self.empty = pipeline.Context(
             screened=screen.Screened(screens), rendered=render.Rendered(style=style or Style())
         )
+        self._proven = replace(self.empty, proof=proof.BEGUN) if proves else self.empty
         self.gate = gate or Gate()
         self._reuses = caching != CACHING[0]
         self._contents = Contents(store.budget if self._reuses else None)
 
-    def admit(self, members: dict[str, bytes], owner: bytes, lane: Lane | None = None) -> Turn:
+    def admit(
+        self, members: dict[str, bytes], owner: bytes, lane: Lane | None = None, claim: Claim | None = None
+    ) -> Turn:
         """The turn. Raises `ApiError`. `lane` is None over HTTP: then only stored responses can be continued."""
         with _readable():
-            return self._admit(read_request(members), owner, lane)
+            return self._admit(read_request(members), owner, lane, claim)
 
-    def resume(self, members: dict[str, bytes], owner: bytes, lane: Lane, response_id: str) -> Turn:
+    def resume(
+        self, members: dict[str, bytes], owner: bytes, lane: Lane, response_id: str, claim: Claim | None = None
+    ) -> Turn:
         """The turn that goes on from the lane's latest response, which has to have this id. Raises `ApiError`.
 
         `members` are the new items, and what else is to be otherwise than it was for that response.
@@ -110,13 +116,16 @@ class Admission:
             raise previous_not_found(response_id)
         with _readable():
             resumed = resume(kept.asked, members, response_id)
-            return self._admit(resumed.request, owner, lane, resumed)
+            return self._admit(resumed.request, owner, lane, claim, resumed)
 
-    def _admit(self, request: Request, owner: bytes, lane: Lane | None, resumed: Resumed | None = None) -> Turn:
+    def _admit(
+        self, request: Request, owner: bytes, lane: Lane | None, claim: Claim | None, resumed: Resumed | None = None
+    ) -> Turn:
         if request.fields.stream_id is not None:
-            raise _no_lanes() if lane is not None else unsupported("stream_id", "Lanes exist on WebSockets only.")
+            raise no_lanes() if lane is not None else unsupported("stream_id", "Lanes exist on WebSockets only.")
         self.permit(owner, request.model)
         read = self.read(request, owner, lane, resumed=resumed)
+        proof.check(claim, read.context.proof)
         asked, context, warm = read.asked, read.context, lane is not None and request.fields.generate is False
         threshold = None if warm else compact_threshold(request.fields)
         compacted = compaction.due(context, self.sealer, threshold, read.beside)
@@ -162,7 +171,7 @@ class Admission:
         shelf = self._contents.of(owner) if parent is None else Shelf()
         listed = self._input(request, lane, shelf, bare=bare)
         fresh = validate.dereferenced(listed, self._lookup(owner, lane))
-        context = pipeline.extend(parent or self.empty, fresh)
+        context = pipeline.extend(parent or (self.empty if lane is None else self._proven), fresh)
         known = lane.latest.context if lane is not None and lane.latest is not None else context
         offer = resolve.offer_for(request.tools, known.resolved.offer, shelf.offer)
         context = context.under(resolve.Resolved(request.model, offer, context.resolved.added))
@@ -239,11 +248,3 @@ def _readable() -> Iterator[None]:
         yield
     except (msgspec.DecodeError, RecursionError):  # such as a number beyond all bounds, deep within an item
         raise invalid_request("The request holds a value that cannot be read.") from None
-
-
-def _no_lanes() -> ApiError:
-    return invalid_request(
-        "This server runs one response at a time per connection: 'stream_id' is not supported.",
-        param="stream_id",
-        code="invalid_stream_id",
-    )

@@ -31,6 +31,7 @@ from upstream.store import Store
 from upstream.style import Style
 from upstream.style import check as check_style
 from upstream.ws_api import WsApi
+from wire.extensions import CONTEXT
 
 if TYPE_CHECKING:
     from upstream.engine import Engine
@@ -118,6 +119,7 @@ async def _started(
         style=Style(settings.template, settings.vocabulary),
         caching=settings.caching,
         keep=sinks.keep,
+        proves=CONTEXT in settings.features,
     )
     behind = sinks.library.writer if sinks.library is not None else None
     books = Books(metrics, admission.gate.holder, sinks.ledger, behind)

@@ -13,6 +13,7 @@ import msgspec
 
 from upstream.envelope_cache import refuse
 from upstream.problems import invalid_type, missing, unsupported
+from upstream.proof import claimed
 from upstream.request import body_members
 from wire.errors import ApiError, invalid_request, invalid_stream_id
 from wire.events import LANE
@@ -20,6 +21,7 @@ from wire.extensions import APPEND_FIELD, APPEND_TYPE
 
 if TYPE_CHECKING:
     from upstream.envelope_cache import EnvelopeCache
+    from upstream.proof import Claim
 
 _NULL = b"null"
 _TEXT = msgspec.json.Decoder(str)
@@ -38,15 +40,17 @@ class Frame:
     """Bytes that it holds while it waits."""
     received: float = 0.0
     """When it came, in seconds of the clock that the turns are timed by."""
+    claim: Claim | None = field(default=None, repr=False)
 
 
 def read_frame(
-    data: bytes, envelopes: EnvelopeCache | None, *, lanes: bool, appends: bool = False
+    data: bytes, envelopes: EnvelopeCache | None, *, lanes: bool, appends: bool = False, nonce: bytes = b""
 ) -> tuple[str | None, Frame]:
     """The lane's name (None: the default lane) and the frame. Never raises.
 
     Without `lanes`, everything is of the default lane, and a `stream_id` stays among the members, to be refused as one
-    that this server does not have. Without `envelopes`, digests are refused; without `appends`, `response.append` is.
+    that this server does not have. Without `envelopes`, digests are refused; without `appends`, `response.append`
+    is; without a `nonce`, claims of what the conversation is are.
     """
     name: str | None = None
     parent: str | None = None
@@ -58,10 +62,11 @@ def read_frame(
         resumes = appends and _string(members.get("type", _NULL)) == APPEND_TYPE
         parent = _string(members.get(APPEND_FIELD if resumes else "previous_response_id", _NULL))
         members = _append(members, parent) if resumes else _create(members)
+        claim = claimed(members, nonce)
         members = refuse(members) if envelopes is None else envelopes.take(members)
     except ApiError as error:
         return name, Frame(parent=parent, refusal=error)
-    return name, Frame(members, parent, resumes=resumes, size=len(data))
+    return name, Frame(members, parent, resumes=resumes, size=len(data), claim=claim)
 
 
 def is_text(data: bytes) -> bool:

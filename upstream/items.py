@@ -92,6 +92,8 @@ class Item:
     hidden: str = field(default="", repr=False)
     tokens: bytes = field(default=b"", repr=False, compare=False)
     """What a model wrote of it, as native uint32; empty where that is not known."""
+    sent: bytes = field(default=b"", repr=False, compare=False)
+    """What the client sent in its place, such as a reference; empty where that is `raw`."""
     facts: Facts = field(default_factory=Facts, init=False, repr=False, compare=False)
 
     def value(self) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from upstream import compaction, render, resolve, screen, validate
+from upstream import compaction, proof, render, resolve, screen, validate
 from upstream.persistent import Seq
 
 if TYPE_CHECKING:
@@ -31,6 +31,7 @@ class Context:
     size: int = 0
     """Bytes of the items, and of the tokens that a model wrote of them."""
     screened: screen.Screened = screen.EMPTY
+    proof: bytes = field(default=proof.NONE, repr=False)
     head: Head | None = field(default=None, compare=False)
     """What stood beside the items when they were last shown."""
 
@@ -64,6 +65,7 @@ def bare(context: Context) -> Context:
         rendered=context.rendered.empty(),
         size=context.size,
         screened=context.screened,
+        proof=context.proof,
     )
 
 
@@ -71,7 +73,7 @@ def refolded(empty: Context, kept: Context) -> Context:
     """The whole context of a bare one."""
     folded = _extended(replace(empty, known=kept.known), list(kept.items))
     flagged = folded.screened.flagged or kept.screened.flagged
-    return replace(folded, screened=replace(folded.screened, flagged=flagged))
+    return replace(folded, screened=replace(folded.screened, flagged=flagged), proof=kept.proof)
 
 
 def _extended(context: Context, items: Sequence[Item]) -> Context:
@@ -80,8 +82,9 @@ def _extended(context: Context, items: Sequence[Item]) -> Context:
         known=validate.extend(context.known, items),
         resolved=resolve.extend(context.resolved, items),
         rendered=render.extend(context.rendered, items),
-        size=context.size + sum(len(item.raw) + len(item.tokens) for item in items),
+        size=context.size + sum(len(item.raw) + len(item.tokens) + len(item.sent) for item in items),
         screened=screen.extend(context.screened, items),
+        proof=proof.extend(context.proof, items),
         head=context.head,
     )
 
@@ -94,5 +97,5 @@ def _anew(context: Context, item: Item) -> Context:
     resolved = resolve.Resolved(context.resolved.model, context.resolved.offer)
     begun = replace(EMPTY, known=known, resolved=resolved, rendered=context.rendered.empty(), head=context.head)
     folded = _extended(begun, items)
-    # What is brought was screened when it came; the verdict outlives what it was about.
-    return replace(folded, screened=context.screened)
+    # What is brought was screened and proven when it came; the verdict outlives what it was about.
+    return replace(folded, screened=context.screened, proof=proof.extend(context.proof, [item]))

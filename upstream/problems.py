@@ -40,6 +40,15 @@ def unsupported(param: str, why: str) -> ApiError:
     return invalid_request(f"Unsupported parameter: '{param}'. {why}", param=param, code="unsupported_parameter")
 
 
+def no_lanes() -> ApiError:
+    """A lane is named where there are none."""
+    return invalid_request(
+        "This server runs one response at a time per connection: 'stream_id' is not supported.",
+        param="stream_id",
+        code="invalid_stream_id",
+    )
+
+
 def invalid_type(param: str, expected: str, raw: bytes) -> ApiError:
     """A member of the wrong JSON type; `raw` is its value, of which only the kind is told."""
     got = _FIRST.get(raw[:1], "a number")

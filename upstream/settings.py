@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from wire.extensions import APPEND, ENVELOPE, ENVELOPE_BYTES, ENVELOPE_ENTRIES
+from wire.extensions import APPEND, CONTEXT, ENVELOPE, ENVELOPE_BYTES, ENVELOPE_ENTRIES
 from wire.sse import DONE
 
 MIB = 1024 * 1024
@@ -38,7 +38,7 @@ class UpstreamSettings:
     """Seconds after which a WebSocket takes no further turn and is closed."""
     heartbeat: float = 25.0
     """Seconds between the server's WebSocket pings."""
-    features: tuple[str, ...] = (ENVELOPE, APPEND)
+    features: tuple[str, ...] = (ENVELOPE, APPEND, CONTEXT)
     """Extensions offered in the 101 answer (wire.extensions); empty is a plain server."""
     models: tuple[str, ...] = ("gpt-5.2", "gpt-5.5", "sim")
     """What `GET /v1/models` lists; the engine decides which names it takes."""

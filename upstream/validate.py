@@ -5,7 +5,7 @@ The artifact remembers ids and open calls, never content. `extend(extend(e, a), 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from upstream.items import CALLS, OUTPUTS, REFERENCE, Item
@@ -55,7 +55,11 @@ def dereferenced(items: Iterable[Item], lookup: Callable[[str], Item | None]) ->
 
     Raises `ApiError` (404) for a reference to an item that this key does not have.
     """
-    return [_dereferenced(item, lookup) for item in items]
+    return [_as_sent(_dereferenced(item, lookup), item) for item in items]
+
+
+def _as_sent(found: Item, item: Item) -> Item:
+    return found if found is item or (found.raw == item.raw and not found.sent) else replace(found, sent=item.raw)
 
 
 def _dereferenced(item: Item, lookup: Callable[[str], Item | None]) -> Item:

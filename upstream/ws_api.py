@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import secrets
 import time
 from contextlib import aclosing, suppress
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 import structlog
@@ -22,7 +24,7 @@ from upstream.share import Share
 from upstream.tasks import spawn
 from wire.errors import ApiError, connection_limit, server_error
 from wire.events import TERMINAL
-from wire.extensions import APPEND, ENVELOPE, FEATURES_HEADER
+from wire.extensions import APPEND, CONTEXT, ENVELOPE, NONCE_BYTES, offers
 
 if TYPE_CHECKING:
     from upstream.admit import Turn
@@ -57,11 +59,11 @@ class WsApi:
         """Answer the handshake and serve the connection to its end."""
         settings = self._settings
         socket = open_socket(settings)
-        if settings.features:
-            socket.headers[FEATURES_HEADER] = ", ".join(settings.features)
+        nonce = secrets.token_bytes(NONCE_BYTES) if CONTEXT in settings.features else b""
+        socket.headers.update(offers(settings.features, nonce))
         request[STARTED] = True
         await socket.prepare(request)
-        connection = Connection(socket, owner, settings, self._server)
+        connection = Connection(socket, owner, settings, self._server, nonce)
         self.connections.add(connection)
         try:
             await connection.serve()
@@ -79,13 +81,15 @@ class Connection:
         owner: bytes,
         settings: UpstreamSettings,
         server: Server,
+        nonce: bytes = b"",
     ) -> None:
         self._socket, self._owner, self._settings = socket, owner, settings
         self._server, self._admission = server, server.admission
         self._lanes = Lanes(waiting=settings.queue_frames, waiting_bytes=settings.queue_bytes)
         offered = EnvelopeCache(entries=settings.envelope_entries, limit=settings.envelope_bytes)
         self._envelopes = offered if ENVELOPE in settings.features else None
-        self._appends = APPEND in settings.features
+        lanes, appends = settings.multiplexes, APPEND in settings.features
+        self._read_frame = partial(read_frame, envelopes=self._envelopes, lanes=lanes, appends=appends, nonce=nonce)
         self._share = Share(server.admission.store.budget, owner, self._envelopes)
         self._turns: set[asyncio.Task[None]] = set()
         self._idle = asyncio.Event()
@@ -146,7 +150,7 @@ class Connection:
                     await self._socket.close(code=WSCloseCode.INVALID_TEXT)
                     return
                 received = time.monotonic()
-                name, frame = read_frame(data, self._envelopes, lanes=self._settings.multiplexes, appends=self._appends)
+                name, frame = self._read_frame(data)
                 del message, data  # or this loop would keep them until the next frame comes
                 await self._received(name, replace(frame, received=received))
                 del frame
@@ -182,8 +186,8 @@ class Connection:
             return self._refused(lane, frame, frame.refusal)
         try:
             if frame.resumes:
-                return self._admission.resume(frame.members, self._owner, lane, frame.parent or "")
-            return self._admission.admit(frame.members, self._owner, lane)
+                return self._admission.resume(frame.members, self._owner, lane, frame.parent or "", frame.claim)
+            return self._admission.admit(frame.members, self._owner, lane, frame.claim)
         except ApiError as error:
             return self._refused(lane, frame, error)
         except Exception as failure:  # noqa: BLE001 - one turn may not end the connection

@@ -222,6 +222,7 @@ def test_weights_that_are_there_are_not_fetched_again(
         ([], ["none"]),
         (["--features", "envelope"], ["envelope"]),
         (["--features", "envelope,append"], ["envelope", "append"]),
+        (["--features", "envelope,append,context"], ["envelope", "append", "context"]),
     ],
 )
 def test_a_replays_upstream_offers_what_it_is_told_to(

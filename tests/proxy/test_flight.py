@@ -28,6 +28,7 @@ from upstream.scripted.faults import (
     Hold,
     Incomplete,
     RefuseUpgrade,
+    Resealed,
     Silence,
     Stray,
 )
@@ -701,3 +702,97 @@ async def test_members_that_travel_as_digests_may_change_in_a_resumed_turn() -> 
             assert (await talk.say("b")).way == DELTA
         assert b"deltawire_envelope" in rig.up.turns[2].raw
         assert rig.up.turns[2].resumes
+
+
+# Contexts that are compared
+
+COMPARES = {"context": True}
+
+
+def proofs(rig: Rig) -> list[bool]:
+    """For each turn whether a digest of its context came with it."""
+    return ["deltawire_context" in members(turn.raw) for turn in rig.up.turns]
+
+
+@pytest.mark.parametrize("append", [True, False])
+@pytest.mark.parametrize("stream", [True, False])
+async def test_every_delta_brings_the_digest_of_the_whole_context_and_is_believed(
+    *, stream: bool, append: bool
+) -> None:
+    async with rigged(upstream=COMPARES | {"append": append}) as rig:
+        talk = Talk(rig, stream=stream, store=False)
+        talk.echo = lambda output: [{"role": item["role"], "content": item["content"]} for item in output]
+        for text in ("a", "b", "c", "d"):
+            await talk.say(text)
+        assert talk.ways == [FIRST, DELTA, DELTA, DELTA]
+        assert proofs(rig) == [False, True, True, True]
+        assert [turn["proved"] for turn in rig.running.sidecar.recent.newest()] == [True, True, True, False]
+
+
+async def test_an_upstream_that_compares_nothing_is_sent_no_digest() -> None:
+    async with rigged() as rig:
+        talk = Talk(rig)
+        for text in ("a", "b"):
+            await talk.say(text, deltawire_context="x")
+        assert proofs(rig) == [False, False]
+
+
+async def test_an_upstream_that_holds_another_context_is_sent_the_whole_turn_and_it_is_counted() -> None:
+    async with rigged(upstream=COMPARES) as rig:
+        talk = Talk(rig, store=False)
+        await talk.say("a")
+        chains = rig.up._player._contexts._chains
+        chains["resp_000001"] = b"another"
+        got = await talk.say("b")
+        assert (got.status, got.way, got.response["status"]) == (200, ("full", "context_mismatch"), "completed")
+        assert (await talk.say("c")).way == DELTA
+        value = await rig.metrics()
+        assert value("deltawire_retries_total", cause="context_mismatch") == 1
+        assert value("deltawire_turns_total", transport="full", reason="context_mismatch") == 1
+        assert rig.running.sidecar.recent.newest()[1]["upstream_error"] == "context_mismatch"
+
+
+async def test_an_upstream_that_keeps_losing_what_it_holds_is_left_alone_with_deltas_for_a_while() -> None:
+    async with rigged(upstream=COMPARES) as rig:
+        talk = Talk(rig, store=False)
+        await talk.say("a")
+        for _ in range(MISSES):
+            rig.up._player._contexts._chains[f"resp_{len(rig.up.turns):06}"] = b"another"
+            assert (await talk.say("b")).way == ("full", "context_mismatch")
+        assert (await talk.say("c")).way == ("full", "not_continued")
+
+
+async def test_a_stored_response_is_compared_on_any_link_though_each_binds_it_to_itself() -> None:
+    async with rigged(upstream=COMPARES) as rig:
+        talk = Talk(rig)
+        await talk.say("a")
+        await rig.spare()
+        await rig.up.connections[0].close()
+        await until(lambda: rig.states == ["IDLE"])
+        assert [(await talk.say(text)).way for text in ("b", "c")] == [DELTA, DELTA]
+        assert proofs(rig) == [False, True, True]
+
+
+async def test_a_lenient_echo_is_proven_by_the_upstreams_own_record() -> None:
+    def script(turn: Turn) -> Play:
+        return Play(items=[reasoning(f"blob {turn.number}"), message(f"answer {turn.number}")])
+
+    async with rigged(script, upstream=COMPARES, echo="lenient") as rig:
+        rig.checked = False  # the model sees more than was sent
+        talk = Talk(rig, store=False)
+        talk.echo = lambda output: [item for item in output if item["type"] != "reasoning"]
+        for text in ("a", "b", "c"):
+            await talk.say(text)
+        assert talk.ways == [FIRST, DELTA, DELTA]
+        assert proofs(rig) == [False, True, True]
+
+
+async def test_a_record_in_doubt_is_not_compared() -> None:
+    async with rigged(
+        [Play(items=[reasoning("blob"), message("b")], faults=[Resealed()])] * 2, upstream=COMPARES
+    ) as rig:
+        talk = Talk(rig)
+        for text in ("a", "b"):
+            await talk.say(text)
+        assert talk.ways == [FIRST, DELTA]
+        assert proofs(rig) == [False, False]

@@ -12,7 +12,14 @@ from hypothesis import strategies as st
 from proxy import frame
 from proxy.frame import SentEnvelope
 from state.digest import Keyed
-from wire.extensions import ENVELOPE_BYTES, ENVELOPE_FIELD, ENVELOPE_MEMBERS, ENVELOPE_WORTHWHILE, envelope_digest
+from wire.extensions import (
+    CONTEXT_FIELD,
+    ENVELOPE_BYTES,
+    ENVELOPE_FIELD,
+    ENVELOPE_MEMBERS,
+    ENVELOPE_WORTHWHILE,
+    envelope_digest,
+)
 from wire.split import members
 
 DROPPED = {"stream", "background", "background_options", "previous_response_id"}
@@ -144,6 +151,15 @@ def test_members_keep_the_order_of_the_body(body: dict[str, Any]) -> None:
     kept = [name for name in raw if name not in DROPPED | {"input"}]
     assert list(members(frame.full(raw))) == ["type", *kept, "input"]
     assert list(members(frame.delta(raw, "r", []))) == ["type", *kept, "previous_response_id", "input"]
+
+
+def test_the_digest_of_the_context_stands_beside_the_new_items() -> None:
+    body = {"model": b'"m"', "input": b"[1]", CONTEXT_FIELD: b'"of the client"', ENVELOPE_FIELD: b"{}"}
+    assert frame.delta(body, "resp_1", [b"1"], context="ab") == (
+        b'{"type":"response.create","model":"m","previous_response_id":"resp_1","deltawire_context":"ab","input":[1]}'
+    )
+    assert members(frame.append(body, "r", [], now={}, before={}, context="ab"))[CONTEXT_FIELD] == b'"ab"'
+    assert {CONTEXT_FIELD, ENVELOPE_FIELD}.isdisjoint(members(frame.full(body)))
 
 
 # Frames that say what differs

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from proxy.recovery import ENVELOPE, FORGOT, LIMIT, NOT_WRITTEN, UNCHAINED, Refusal, refusal
+from proxy.recovery import CONTEXT, ENVELOPE, FORGOT, LIMIT, NOT_WRITTEN, UNCHAINED, Refusal, refusal
 from telemetry.reasons import REASONS, RETRY_CAUSES
 from wire.errors import ApiError, connection_limit, from_frame, invalid_request, previous_not_found, server_error
-from wire.extensions import ENVELOPE_UNKNOWN
+from wire.extensions import CONTEXT_MISMATCH, ENVELOPE_UNKNOWN
 
 
 @pytest.mark.parametrize(
@@ -25,6 +25,7 @@ from wire.extensions import ENVELOPE_UNKNOWN
         (invalid_request("tools cannot be used with previous_response_id"), UNCHAINED, None),
         (connection_limit(60), LIMIT, LIMIT),
         (invalid_request("unknown", code=ENVELOPE_UNKNOWN, status=409), ENVELOPE, ENVELOPE),
+        (invalid_request("another", code=CONTEXT_MISMATCH, status=409), CONTEXT, None),
         (invalid_request("The model does not exist.", code="model_not_found", status=404), None, None),
         (server_error("broken: previous response not found"), None, None),
         (ApiError(429, "slow down", "rate_limit_error"), None, None),
@@ -38,7 +39,7 @@ def test_only_an_explicit_refusal_allows_one_more_try(
     assert refusal(error, chained=False) is unchained
 
 
-@pytest.mark.parametrize("one", [FORGOT, LIMIT, ENVELOPE, NOT_WRITTEN, UNCHAINED])
+@pytest.mark.parametrize("one", [FORGOT, LIMIT, ENVELOPE, CONTEXT, NOT_WRITTEN, UNCHAINED])
 def test_a_refusal_speaks_in_documented_words(one: Refusal) -> None:
     assert one.cause in RETRY_CAUSES
     assert one.reason in REASONS

@@ -27,6 +27,7 @@ def distrusted(now: float = 0.0, error: ApiError = FORGOT) -> Trust:
         server_error("`instructions` and `previous_response_id` are not supported together"),
         invalid_request("Unsupported parameter.", param="previous_response_id"),
         invalid_request("Response resp_1 not found."),
+        invalid_request("Another context.", code="context_mismatch", status=409),
     ],
 )
 def test_refusals_of_the_continuation_in_a_row_end_the_trust_for_a_while(error: ApiError) -> None:

@@ -95,6 +95,16 @@ def test_a_prefix_is_read_at_any_length_in_one_pass(raw: bytes, at: int) -> None
     assert hasher.digest() == whole.digest()
 
 
+@given(st.binary(min_size=1, max_size=64), st.binary())
+def test_what_is_veiled_twice_is_bare_again(value: bytes, name: bytes) -> None:
+    assert KEYED.veiled(name, KEYED.veiled(name, value)) == value
+
+
+def test_a_veil_is_of_one_secret_and_one_name() -> None:
+    veils = {KEYED.veiled(b"a", EMPTY), KEYED.veiled(b"b", EMPTY), Keyed(b"another").veiled(b"a", EMPTY), EMPTY}
+    assert len(veils) == 4
+
+
 def test_a_name_may_be_any_text() -> None:
     assert KEYED.name("resp_1") != KEYED.name("resp_2")
     assert len(KEYED.name("\ud800é")) == SIZE

@@ -16,6 +16,7 @@ from state.records import VERSION, Unreadable, decode, encode
 
 TENANT = b"t" * SIZE
 DIGESTS = st.binary(min_size=SIZE, max_size=SIZE)
+CHAINS = st.binary(min_size=32, max_size=32)
 COUNTS = st.integers(0, 2**40)
 ANSWERS = st.lists(
     st.builds(
@@ -44,6 +45,8 @@ HEADS = st.builds(
     prefix=st.none() | st.builds(Prefix, COUNTS, DIGESTS),
     link=st.none() | st.integers(0, 9),
     turns=COUNTS,
+    base_context=st.none() | CHAINS,
+    context=st.none() | CHAINS,
     leases=st.integers(0, 2),
 )
 

@@ -1,7 +1,7 @@
 import msgspec
 import pytest
 
-from upstream.problems import invalid_type, missing, reworded, unsupported
+from upstream.problems import invalid_type, missing, no_lanes, reworded, unsupported
 
 
 class _Shape(msgspec.Struct):
@@ -54,6 +54,10 @@ def test_the_kind_of_a_value_is_told_and_not_the_value() -> None:
         "a boolean instead.",
         "null instead.",
     ]
+
+
+def test_a_server_without_lanes_says_so() -> None:
+    assert (no_lanes().code, no_lanes().param) == ("invalid_stream_id", "stream_id")
 
 
 def test_missing_and_unsupported_members_are_named() -> None:

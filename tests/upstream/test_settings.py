@@ -21,7 +21,7 @@ def test_every_setting_has_a_default_of_a_plain_type() -> None:
 def test_the_defaults_offer_both_extensions_and_an_hour_of_connection() -> None:
     settings = UpstreamSettings()
 
-    assert settings.features == ("envelope", "append")
+    assert settings.features == ("envelope", "append", "context")
     assert settings.connection_max_age == 3600.0
     assert settings.max_body == 128 * 1024 * 1024
 

@@ -8,6 +8,9 @@ from typing import TYPE_CHECKING, Any
 import aiohttp
 import pytest
 
+from state import context
+from state.canon import canonical
+from state.context import form_of
 from tests.upstream.helpers import (
     TERMINAL,
     WEATHER,
@@ -36,7 +39,7 @@ from tests.upstream.sockets import (
 from upstream.app import Running, start
 from upstream.settings import UpstreamSettings
 from upstream.sim import Sim
-from wire.extensions import envelope_digest
+from wire.extensions import CONTEXT_FIELD, envelope_digest
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -261,8 +264,28 @@ async def test_an_unknown_digest_starts_nothing_and_keeps_the_parent(socket: Soc
 
 
 async def test_the_handshake_offers_the_extensions(socket: Socket) -> None:
-    assert socket._response.headers["x-deltawire-features"] == "envelope, append"
+    assert socket._response.headers["x-deltawire-features"] == "envelope, append, context"
     assert socket._response.headers["x-request-id"].startswith("req_")
+
+
+async def test_a_conversation_is_compared_before_anything_starts_and_one_that_differs_is_given_up(
+    socket: Socket,
+) -> None:
+    bound = bytes.fromhex(socket._response.headers["x-deltawire-nonce"])
+    first = await done(socket, model="m", input="hi", store=False)
+    whole = [{"role": "user", "content": "hi"}, *first["output"], {"role": "user", "content": "x"}]
+    forms = (form_of(canonical(json.dumps(item).encode())) for item in whole)
+    digest = context.bound(bound, context.extend(context.START, forms) or b"")
+    asks = {"model": "m", "input": [whole[-1]], "store": False}
+    second = await done(socket, **asks, previous_response_id=first["id"], deltawire_context=digest)
+    assert second["status"] == "completed"
+    for field, more in (("previous_response_id", {}), ("response_id", {"type": "response.append"})):
+        first = await done(socket, model="m", input="other", store=False)
+        await socket.send_json({"type": "response.create", **asks, field: first["id"], **more, CONTEXT_FIELD: digest})
+        (frame,) = await answer_of(socket)
+        assert (frame["status"], frame["error"]["code"]) == (409, "context_mismatch")
+        frame = await refusal(socket, **asks, previous_response_id=first["id"])
+        assert frame["error"]["code"] == "previous_response_not_found"
 
 
 async def test_a_plain_server_offers_nothing_and_refuses_digests(http: aiohttp.ClientSession) -> None:
@@ -270,6 +293,9 @@ async def test_a_plain_server_offers_nothing_and_refuses_digests(http: aiohttp.C
         assert "x-deltawire-features" not in socket._response.headers
         frame = await refusal(socket, model="m", input="x", deltawire_envelope={"tools": "0" * 64})
         assert (frame["status"], frame["error"]["code"]) == (400, "unknown_parameter")
+        frame = await refusal(socket, model="m", input="x", deltawire_context="0" * 64)
+        assert (frame["status"], frame["error"]["code"]) == (400, "unknown_parameter")
+        assert "x-deltawire-nonce" not in socket._response.headers
         (frame,) = await appended(socket, "resp_1", input="x")
         assert (frame["status"], frame["error"]["param"]) == (400, "type")
 

@@ -11,12 +11,16 @@ import json
 import re
 from dataclasses import dataclass, field
 
+from state import context
+from state.canon import canonical
 from upstream.scripted.turn import ContextItem, Turn
 from wire.errors import ApiError, invalid_request, previous_not_found
 from wire.exact import Inexact, parse
 from wire.extensions import (
     APPEND_FIELD,
     APPEND_TYPE,
+    CONTEXT_FIELD,
+    CONTEXT_MISMATCH,
     ENVELOPE_FIELD,
     ENVELOPE_MEMBERS,
     ENVELOPE_UNKNOWN,
@@ -28,7 +32,7 @@ _OF_ONE_TURN = frozenset({"input", "type", "stream_id", "generate", "previous_re
 MAX_LANES = 32
 """Distinct `stream_id`s in the life of one connection."""
 _LANE = re.compile(r"[A-Za-z0-9_.-]{1,256}")
-HTTP_ONLY_ABSENT = ("type", "stream_id", "generate", ENVELOPE_FIELD)
+HTTP_ONLY_ABSENT = ("type", "stream_id", "generate", ENVELOPE_FIELD, CONTEXT_FIELD)
 """Members that exist in WebSocket mode only; the API refuses them in a POST."""
 
 
@@ -39,6 +43,8 @@ class Cache:
     latest: dict[str, str] = field(default_factory=dict)
     envelope: dict[str, bytes] = field(default_factory=dict)
     lanes: set[str] = field(default_factory=set)
+    nonce: bytes = b""
+    """What digests of contexts are bound to; empty where none are compared."""
 
 
 class Contexts:
@@ -55,10 +61,12 @@ class Contexts:
         self._asked: dict[str, dict[str, bytes]] = {}
         self._stored: set[str] = set()
         self._outputs: dict[str, ContextItem] = {}
+        self._chains: dict[str, bytes] = {}
 
     def open(self, turn: Turn, cache: Cache) -> None:
         """Read the turn and rebuild its context. Raises `ApiError` where the API would refuse it."""
         turn.members = self._members(turn, cache)
+        claim = turn.members.pop(CONTEXT_FIELD, None)
         if turn.parent and _present(turn, "conversation"):
             raise invalid_request("Mutually exclusive parameters.", param="conversation")
         before = self._parent_context(turn, cache)
@@ -74,10 +82,20 @@ class Contexts:
             own.append(self._resolved(raw))
         turn.own = tuple(own)
         turn.context = before + turn.own
+        turn.chain = self._chain(turn)
+        if claim is not None and json.loads(claim) != context.bound(cache.nonce, turn.chain):
+            raise ApiError(409, "Another context is kept here.", code=CONTEXT_MISMATCH, param=CONTEXT_FIELD)
+
+    def _chain(self, turn: Turn) -> bytes:
+        """The chain over the items as they were sent, which an independent reader may compare."""
+        sent = (context.form_of(canonical(raw)) for raw in input_items(turn.members.get("input", b"[]")))
+        return context.extend(self._chains.get(turn.parent, context.START), sent) or b""
 
     def commit(self, turn: Turn, cache: Cache) -> None:
         """A completed response becomes what its connection continues, and what others may where it is stored."""
         self._context[turn.response_id] = turn.context + tuple(turn.output)
+        written = (context.form_of(canonical(item.raw)) for item in turn.output)
+        self._chains[turn.response_id] = context.extend(turn.chain, written) or b""
         self._asked[turn.response_id] = {name: raw for name, raw in turn.members.items() if name not in _OF_ONE_TURN}
         cache.latest[turn.lane] = turn.response_id
         if turn.stored:
@@ -88,7 +106,7 @@ class Contexts:
             for item in self._context.pop(oldest):
                 self._outputs.pop(_identity(item.raw) or "", None)
             self._stored.discard(oldest)
-            del self._asked[oldest]
+            del self._asked[oldest], self._chains[oldest]
 
     @staticmethod
     def evict(turn: Turn, cache: Cache) -> None:
@@ -112,6 +130,8 @@ class Contexts:
         if "stream_id" in parts:
             self._check_lane(json.loads(parts["stream_id"]), cache)
         turn.remarks += [f"{name} sent over WebSocket" for name in ("stream", "background") if name in parts]
+        if CONTEXT_FIELD in parts and not cache.nonce:
+            raise invalid_request(f"Unknown parameter: '{CONTEXT_FIELD}'.", param=CONTEXT_FIELD)
         return self._whole(turn, self._with_envelope(parts, cache), cache)
 
     def _whole(self, turn: Turn, parts: dict[str, bytes], cache: Cache) -> dict[str, bytes]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import secrets
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Self
@@ -19,7 +20,7 @@ from upstream.scripted.script import Accept, Play, Script, as_function
 from upstream.scripted.sinks import HttpSink
 from wire.coding import BodyError, decode
 from wire.errors import ApiError, invalid_request
-from wire.extensions import APPEND, ENVELOPE, FEATURES_HEADER
+from wire.extensions import APPEND, CONTEXT, ENVELOPE, NONCE_BYTES, offers
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -67,8 +68,8 @@ class ScriptedUpstream:
     """An upstream that plays given answers and checks what it is sent.
 
     `async with ScriptedUpstream(script) as up:` serves at `up.url`, the base URL of an SDK. Every turn is in
-    `up.turns`; what no correct client does is in `up.violations`. `envelope`, `append` and `lanes` offer these
-    features; `script_warmups` lets the script answer `generate: false` too. It remembers the latest `keep` of
+    `up.turns`; what no correct client does is in `up.violations`. `envelope`, `append`, `context` and `lanes` offer
+    these features; `script_warmups` lets the script answer `generate: false` too. It remembers the latest `keep` of
     everything, or all; ids of its responses hold `name`. `listen` is its host and port, 0 for any.
     """
 
@@ -80,6 +81,7 @@ class ScriptedUpstream:
         others: Callable[[Call], Reply] | None = None,
         envelope: bool = False,
         append: bool = False,
+        context: bool = False,
         lanes: bool = False,
         script_warmups: bool = False,
         keep: int | None = None,
@@ -93,7 +95,8 @@ class ScriptedUpstream:
         self.calls: list[Call] = []
         self.url = ""
         self._others = others
-        self._features = [name for name, offered in ((ENVELOPE, envelope), (APPEND, append)) if offered]
+        said = {ENVELOPE: envelope, APPEND: append, CONTEXT: context}
+        self._features = [name for name, offered in said.items() if offered]
         self._lanes = lanes
         self._live: set[Connection] = set()
         self._change = asyncio.Event()
@@ -187,11 +190,13 @@ class ScriptedUpstream:
                 body=upgrade.body,
                 headers={"content-type": "application/json", **upgrade.headers},
             )
+        nonce = secrets.token_bytes(NONCE_BYTES) if CONTEXT in self._features else b""
         if self._features:
-            offered = {FEATURES_HEADER: ", ".join(self._features), **upgrade.headers}
+            offered = {**offers(self._features, nonce), **upgrade.headers}
             upgrade = Accept(offered, upgrade.deflate, upgrade.answer_pings)
         self._accepted += 1
         connection = Connection(self._accepted, request, upgrade, self._player, lanes=self._lanes)
+        connection.cache.nonce = nonce
         self._live.add(connection)
         self._remember(self.connections, connection)
         self._change.set()

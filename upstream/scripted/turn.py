@@ -52,6 +52,8 @@ class Turn:
     members: dict[str, bytes] = field(default_factory=dict)
     """Top-level members as received, digests of the envelope resolved."""
     context: tuple[ContextItem, ...] = ()
+    chain: bytes = b""
+    """What the digest of `context`, as it was sent, is made of (`state.context`)."""
     own: tuple[ContextItem, ...] = ()
     """The items of the frame itself: the tail of `context`."""
     response_id: str = ""

@@ -17,7 +17,7 @@ from proxy.relay import Relay, Timing, lost
 from proxy.resumed import ResumedAnswer
 from state import context
 from state.commit import head_of
-from wire.errors import is_about_previous
+from wire.errors import UNAUTHORIZED, is_about_previous
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -193,6 +193,8 @@ class Flight:
         link.asked = asked if latest is not None else None
         self._services.links.release(link, latest)
         self._held = None
+        if answer.refused is not None and answer.refused.status == UNAUTHORIZED:
+            self._services.links.unauthorized(facts.tenant)
 
     def _judge(self, answer: Answer) -> None:
         """What came of a continuation tells whether the upstream continues at all, elsewhere, and beside what."""

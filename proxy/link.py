@@ -23,6 +23,8 @@ MAX_BUFFERED = 8 * 1024 * 1024
 GOING_AWAY = 1001
 """The close code with which a link is left (RFC 6455, 7.4.1)."""
 TOO_BIG = aiohttp.WSCloseCode.MESSAGE_TOO_BIG
+VERIFY_LIMIT = 5.0
+"""Seconds that a link gets to answer the ping that precedes its use."""
 _CLOSE_WAIT = 2.0
 _CONNECTION_LIMIT = CONNECTION_LIMIT.encode()
 
@@ -124,6 +126,16 @@ class Link:
                 self.heard = monotonic()  # not read at the moment, so that nothing can be heard
             elif monotonic() - self.heard >= interval:
                 await self.verify(interval)
+
+    async def checked(self, now: float, interval: float) -> None:
+        """Ask first when nothing was heard for `interval` seconds; a link that stays silent ends."""
+        if now - self.heard <= interval:
+            return
+        try:
+            await self.verify(min(interval, VERIFY_LIMIT))
+        except BaseException:
+            self.end("client_gone")
+            raise
 
     async def verify(self, limit: float) -> bool:
         """Whether the other end answers a ping within `limit` seconds; if not, the link ends."""

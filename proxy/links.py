@@ -17,6 +17,7 @@ from proxy.learned import Learned
 from proxy.link import GOING_AWAY, Link
 from proxy.pool import Dial, NoSlot, Pool, Slot
 from proxy.trust import Trust
+from wire.errors import UNAUTHORIZED
 from wire.extensions import APPEND, CONTEXT, ENVELOPE, FEATURES_HEADER, NONCE_HEADER, features, nonce
 
 if TYPE_CHECKING:
@@ -30,8 +31,6 @@ if TYPE_CHECKING:
 
 AGE_JITTER = 0.1
 """Part of a link's age by which it may retire earlier."""
-VERIFY_LIMIT = 5.0
-"""Seconds that a link gets to answer the ping that precedes its use."""
 MAX_MESSAGE = 256 * 1024 * 1024
 """Bytes of a message from the upstream or a client's WebSocket; a larger one ends the connection."""
 _WINDOW_BITS = 15
@@ -96,7 +95,14 @@ class Links:
 
     def answered(self, tenant: bytes, status: int, since: float, headers: Mapping[str, str] | None = None) -> str:
         """Note the answer to a handshake of the tenant's, and say what it means to a turn (`proxy.gates`)."""
+        if status == UNAUTHORIZED:
+            self.unauthorized(tenant)
         return self.gates.answered(tenant, status, since, monotonic(), retry_after(headers or {}))
+
+    def unauthorized(self, tenant: bytes) -> None:
+        """The tenant's credentials are taken no longer: links that were opened with them end."""
+        for slot in self.pool.withdraw(tenant, monotonic()):
+            self._end_slot(slot, "unauthorized")
 
     def lost(self, link: Link) -> None:
         """Note that a link died with a turn on it."""
@@ -133,20 +139,9 @@ class Links:
             self.pool.claim(found.slot, monotonic())
         else:
             link = self._links[found.slot.id]
-            await self._verified(link, now)
+            await link.checked(now, self._settings.ping_interval)
         self._keep_spare(tenant, headers, query)
         return link
-
-    async def _verified(self, link: Link, now: float) -> None:
-        """A link not heard from for a while is asked first; one that stays silent ends."""
-        interval = self._settings.ping_interval
-        if now - link.heard <= interval:
-            return
-        try:
-            await link.verify(min(interval, VERIFY_LIMIT))
-        except BaseException:
-            link.end("client_gone")
-            raise
 
     def release(self, link: Link, latest: Head | None) -> None:
         """Take a link back after a turn whose terminal event was read."""

@@ -32,7 +32,7 @@ NURSERY = 8
 """Idle slots per tenant that hold a conversation of one turn, beyond which the oldest is given away."""
 SPARE_IDLE = 300.0
 """Seconds without a turn after which a tenant's fresh slot is no longer kept warm."""
-RETIRED_CAUSES = frozenset({"retired", "connection_limit", "idle", "drain"})
+RETIRED_CAUSES = frozenset({"retired", "connection_limit", "idle", "drain", "unauthorized"})
 _ENDS_REMEMBERED = 4096
 
 
@@ -158,6 +158,13 @@ class Pool:
         if len(self._ended) > _ENDS_REMEMBERED:
             self._ended.popitem(last=False)
         return True
+
+    def withdraw(self, tenant: bytes, now: float) -> list[Slot]:
+        """Idle slots of a tenant to close now; those in use are retired after their turns."""
+        mine = [slot for slot in self._slots.values() if slot.tenant == tenant and slot.state is not State.DIALING]
+        for slot in mine:
+            slot.retire_at = now
+        return [slot for slot in mine if slot.state is State.IDLE]
 
     def due(self, now: float) -> list[tuple[Slot, str]]:
         """Idle slots to close now, with the cause: too old, or warm for a tenant that is no longer in use."""

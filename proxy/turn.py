@@ -12,7 +12,7 @@ from proxy.plan import Plan, Rules, before_matching, plan
 from proxy.request import TurnRequest, is_json, read
 from proxy.tenants import shown
 from wire.coding import BodyError, decode
-from wire.errors import invalid_request
+from wire.errors import UNAUTHORIZED, invalid_request
 from wire.exact import Inexact
 from wire.split import Malformed
 
@@ -62,7 +62,10 @@ async def serve(
                 reason = error.reason
     record.transport = "http"
     record.reason = record.reason or reason
-    return await services.http.turn(request, client, record, raw, trace)
+    answered = await services.http.turn(request, client, record, raw, trace)
+    if record.status == UNAUTHORIZED:
+        services.links.unauthorized(services.tenant(request))
+    return answered
 
 
 async def _planned(

@@ -90,6 +90,7 @@ LINK_ENDS: Final[Mapping[str, str]] = MappingProxyType(
         "ping_timeout": "A ping was not answered in time.",
         "client_gone": "The client left in the middle of an answer, which ends the link to stop the work.",
         "too_large": "The upstream closed the link because a frame was larger than it takes.",
+        "unauthorized": "The upstream takes the credentials no longer that the link was opened with.",
         "oversized": "A message larger than the limit arrived.",
     }
 )

@@ -16,6 +16,7 @@ _JSON = msgspec.json.Encoder()
 CLIENT_ERROR = 400
 SERVER_ERROR = 500
 """The first statuses that blame the client and the server (RFC 9110, 15)."""
+UNAUTHORIZED = 401
 _MAX_ERROR_STATUS = 599
 _WAITING = frozenset({429, 503})
 _MAX_WAIT = 10**9

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from time import monotonic
 from typing import Any
 
 import pytest
@@ -14,9 +15,10 @@ from proxy.links import AGE_JITTER, NoLinkError, websocket_url
 from proxy.pool import State
 from proxy.tasks import Tasks
 from tests.support.responses import user
-from tests.support.rig import Rig, Talk, later, rigged, until
-from upstream.scripted import Accept, Play, message
-from upstream.scripted.faults import CloseAfter, Hold, RefuseUpgrade, Stray
+from tests.support.rig import KEY, Rig, Talk, later, rigged, until
+from upstream.scripted import Accept, Play, Turn, message
+from upstream.scripted.faults import CloseAfter, ErrorFirst, Hold, RefuseUpgrade, Stray
+from wire.errors import ApiError
 from wire.extensions import FEATURES_HEADER
 
 FIRST = ("full", "first_turn")
@@ -571,3 +573,64 @@ async def test_a_spare_that_cannot_be_had_disturbs_nobody() -> None:
         await talk.say("a")
         assert await _dialled(rig) == 2
         assert (await talk.say("b")).way == DELTA
+
+
+# Credentials that are taken no longer
+
+REVOKED = ApiError(401, "Incorrect API key provided.", code="invalid_api_key")
+
+
+def _revoked(turn: Turn) -> Play:
+    """The key of one tenant is revoked once somebody has said so."""
+    key = turn.headers["authorization"].removeprefix("Bearer ")
+    if b"revoked" in turn.raw and key == KEY:
+        return Play(faults=[ErrorFirst(REVOKED)])
+    return Play(items=[message("m")])
+
+
+async def test_a_401_on_a_link_ends_all_links_of_its_tenant_and_of_no_other() -> None:
+    async with rigged(_revoked) as rig:
+        mine, other, revoked = Talk(rig, store=False), Talk(rig, store=False, key="sk-two"), Talk(rig)
+        for talk in (mine, other):
+            await talk.say("a")
+        await rig.quiet()
+        before = set(rig.links.pool)
+        tenants = {slot.tenant for slot in before}
+        got = await revoked.say("revoked")
+        assert (got.status, got.own_error) == (401, None)
+        await rig.quiet()
+        left = {slot.tenant for slot in before & set(rig.links.pool)}
+        assert (len(tenants), len(left)) == (2, 1)
+        assert (await rig.metrics())("deltawire_link_ends_total", cause="unauthorized") >= 2
+        assert (await other.say("b")).way == DELTA
+        assert (await mine.say("b")).way == ("full", "link_retired")
+
+
+async def test_a_401_cuts_no_turn_that_runs_and_its_link_takes_none_after_it() -> None:
+    gate = asyncio.Event()
+
+    def script(turn: Turn) -> Play:
+        return Play(items=[message("m")], faults=[Hold(gate, 5)]) if b"running" in turn.raw else _revoked(turn)
+
+    async with rigged(script) as rig:
+        running = Talk(rig, store=False)
+        asking = asyncio.ensure_future(running.say("running"))
+        await rig.up.until(lambda: bool(rig.up.turns) and rig.up.turns[0].events_sent == 5)
+        await Talk(rig).say("revoked")
+        gate.set()
+        assert (await asking).response["status"] == "completed"
+        assert (await running.say("b")).way == ("full", "link_retired")
+
+
+async def test_a_401_to_a_handshake_or_over_http_counts_as_well() -> None:
+    async with rigged(_revoked, upstream={"upgrades": [Accept(), RefuseUpgrade(401)]}) as rig:
+        await Talk(rig).say("a")
+        await rig.quiet()
+        assert all(slot.retire_at <= monotonic() for slot in rig.links.pool)
+    async with rigged(_revoked) as rig:
+        await Talk(rig).say("a")
+        await rig.spare()
+        got = await Talk(rig, background=True).say("revoked")
+        assert (got.status, got.way) == (401, ("http", "client_state"))
+        await rig.quiet()
+        assert rig.states == []

@@ -394,3 +394,20 @@ class AnyHistory(RuleBasedStateMachine):
 
 TestAnyHistory = AnyHistory.TestCase
 TestAnyHistory.settings = settings(max_examples=150, stateful_step_count=40)
+
+
+def test_withdrawn_links_of_a_tenant_end_when_they_are_idle_and_are_retired_when_they_are_not() -> None:
+    pool = Pool(10, 100.0)
+    slots = []
+    for tenant in (ONE, ONE, TWO):
+        found = pool.acquire(tenant, None, 0.0)
+        assert isinstance(found, Dial)
+        slots.append(found.slot)
+    assert pool.withdraw(ONE, 0.0) == []
+    for slot in slots:
+        pool.opened(slot, 0.0, max_age=100.0)
+    pool.claim(slots[1], 0.0)
+    assert pool.withdraw(ONE, 1.0) == [slots[0]]
+    pool.release(slots[1], None, 2.0)
+    assert (slots[1], "retired") in pool.due(2.0)
+    assert slots[2] not in [slot for slot, _ in pool.due(2.0)]

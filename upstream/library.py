@@ -122,14 +122,20 @@ class Library:
         (values,) = await self._read([("MGET", *(self._shelf.item(owner, name) for name in asked))]) or [()]
         named = zip(asked, values, strict=False)
         pointers = {name: self._shelf.pointer(owner, value) for name, value in named if value is not None}
-        commands: list[Command] = []
-        for pointer in pointers.values():
-            commands += [("EXISTS", pointer.response), ("HGET", pointer.log, pointer.number)]
+        # Many items may lie in one turn, however long that is: it is asked for, and read, once.
+        responses = list(dict.fromkeys(pointer.response for pointer in pointers.values()))
+        places = list(dict.fromkeys((pointer.log, pointer.number) for pointer in pointers.values()))
+        commands: list[Command] = [("EXISTS", key) for key in responses]
+        commands += [("HGET", log, number) for log, number in places]
         answers = await self._read(commands) if commands else []
+        there = {key for key, exists in zip(responses, answers, strict=False) if exists}
+        turns = dict(zip(places, answers[len(responses) :], strict=False))
+        lying = await asyncio.to_thread(
+            lambda: {(log, number): self._lying(log, value, empty) for (log, number), value in turns.items()}
+        )
         found: dict[str, Item] = {}
-        for (name, pointer), exists, value in zip(pointers.items(), answers[::2], answers[1::2], strict=False):
-            turn = self._shelf.turn(pointer.log, value) if exists else None
-            items = turn.items(empty) if turn is not None else []
+        for name, pointer in pointers.items():
+            items = lying.get((pointer.log, pointer.number), ()) if pointer.response in there else ()
             if pointer.at < len(items) and items[pointer.at].id == name:
                 found[name] = items[pointer.at]
         for name in asked:
@@ -155,6 +161,10 @@ class Library:
             self._lineage.learn(found.id, record.path)
         self._metrics.store_read("found" if found is not None else "absent")
         return found
+
+    def _lying(self, log: str, value: bytes | None, empty: Context) -> Sequence[Item]:
+        turn = self._shelf.turn(log, value)
+        return turn.items(empty) if turn is not None else ()
 
     async def _record(self, response_id: str, owner: bytes) -> Record | None:
         if self._leaving[owner, response_id]:

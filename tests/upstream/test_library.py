@@ -16,6 +16,7 @@ from upstream import library
 from upstream.items import output_item
 from upstream.library import Library
 from upstream.pipeline import EMPTY, extend
+from upstream.shelf import Shelf
 from upstream.store import Stored
 from upstream.vault import Vault
 
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     from tests.support.redis import RedisServer
+    from upstream.stored_form import Turn
 
 _ME, _YOU = b"m" * 16, b"y" * 16
 _TTL = 600.0
@@ -129,6 +131,27 @@ async def test_an_id_of_another_owner_is_one_that_nobody_has(shared: _Shared) ->
     assert await here.find("b", _ME, EMPTY) is None
     assert await here.items(["msg_a"], _YOU, EMPTY) == {}
     assert (await here.items(["msg_a", "msg_b"], _ME, EMPTY)).keys() == {"msg_a"}
+
+
+async def test_a_turn_is_read_once_however_many_of_its_items_are_asked_for(
+    shared: _Shared, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here = shared.open()
+    named = [{"type": "message", "id": f"msg_{at}", "role": "user", "content": "x"} for at in range(40)]
+    brought = tuple(items(*named))
+    here.keep(replace(_next("a"), input=brought, context=extend(EMPTY, brought)))
+    await _written(here)
+    read, opened = Shelf.turn, list[str]()
+
+    def counted(shelf: Shelf, key: str, value: bytes | None) -> Turn | None:
+        opened.append(key)
+        return read(shelf, key, value)
+
+    monkeypatch.setattr(Shelf, "turn", counted)
+    found = await here.items([f"msg_{at}" for at in range(40)], _ME, EMPTY)
+
+    assert list(found.values()) == list(brought)
+    assert len(opened) == 1
 
 
 async def test_processes_that_take_turns_and_fork_keep_every_branch(shared: _Shared) -> None:

@@ -121,8 +121,8 @@ def section(medians: Mapping[tuple[Scenario, str], Figures], *, linked: bool) ->
         "Loops of tool calls over a network",
         (
             network,
-            f"Each answer is a call of about 120 tokens. A tool takes {IDLE} s: scaled down from 1.2 s, but",
-            "longer than TCP's retransmission timeout. *Loop* leaves this time out, *with tools* does not.",
+            "Each answer is a call of about 120 tokens. *Loop* leaves the time of tools out, *with tools* does not.",
+            f"A tool takes {IDLE} s: scaled down from 1.2 s, yet longer than TCP's retransmission timeout.",
             *(f"*{way.name}*: {way.about} (`--caching {way.caching}`)." for way in WAYS),
         ),
         (
@@ -148,11 +148,13 @@ _GAIN_COLUMNS = (
     "against HTTP, cached",
     "against WebSocket",
     "bytes up",
+    "over append, faster by",
 )
 
 
 def _gain(scenario: Scenario, medians: Mapping[tuple[Scenario, str], Figures]) -> tuple[Cell, ...]:
     plain, cached, socket, sidecar = (medians[scenario, way.name] for way in (NONE, HTTP, SOCKET, SIDECAR))
+    append = medians.get((scenario, APPEND.name))
     return (
         _name(scenario),
         plain.loop,
@@ -163,6 +165,7 @@ def _gain(scenario: Scenario, medians: Mapping[tuple[Scenario, str], Figures]) -
         f"{less(sidecar.loop, cached.loop):.0%}",
         f"{less(sidecar.loop, socket.loop):.0%}",
         f"{less(sidecar.up, plain.up):.0%}",
+        f"{less(append.loop, plain.loop):.0%}" if append is not None else "",
     )
 
 

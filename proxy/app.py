@@ -17,7 +17,8 @@ from aiohttp import web
 from proxy import admin, turn, upgrade
 from proxy.client import ClientSide
 from proxy.egress import proxy_for
-from proxy.links import Links, unredirected
+from proxy.handshake import unredirected
+from proxy.links import Links
 from proxy.listener import Runner
 from proxy.memory import Memory
 from proxy.passthrough import PassThrough, nothing_added

@@ -12,8 +12,8 @@ from proxy.learned import unchained
 from proxy.link import LinkEnded
 from proxy.links import NoLinkError
 from proxy.plan import Plan
-from proxy.recovery import NOT_WRITTEN, Refusal
-from proxy.relay import Relay, Timing, lost
+from proxy.recovery import NOT_WRITTEN, OWN, REPLAYED, Came, Does, Refusal, When, does
+from proxy.relay import Relay, Timing
 from proxy.resumed import ResumedAnswer
 from state import context
 from state.commit import head_of
@@ -115,12 +115,17 @@ class Flight:
         try:
             await link.send(out)
         except LinkEnded as ended:
-            if not ended.written and not may_retry:
+            came, when = (Came.ENDED, When.SILENT) if ended.written else (Came.NOT_WRITTEN, When.UNSENT)
+            done = does(came, when, may_retry=may_retry, replays=settings.replay_ambiguous == "on")
+            if done is Does.HTTP:
                 raise NoLinkError("link_lost") from None
             if not ended.written:
                 return NOT_WRITTEN
             self._lost(link, answer, head, len(out))
-            return await lost(self._client, self._record)
+            if done is Does.AGAIN:
+                return REPLAYED
+            self._record.error = OWN[came].code or ""
+            return await self._client.error(OWN[came])
         self._note_sent(link, plan, len(out))
         outcome = await Relay(
             link,
@@ -130,10 +135,16 @@ class Flight:
             streamed=request.stream,
             chained=head is not None,
             may_retry=may_retry,
-            timing=Timing(settings.hold, settings.silence),
+            timing=Timing(
+                settings.hold,
+                settings.silence,
+                settings.first_event_timeout,
+                settings.event_timeout,
+                settings.replay_ambiguous == "on",
+            ),
             on_end=lambda: self._settle(link, answer, head, now),
         ).run()
-        if isinstance(outcome, Refusal):
+        if isinstance(outcome, Refusal) and outcome is not REPLAYED:
             self._refused(link, outcome)
         elif self._held is not None:
             self._lost(link, answer, head, len(out))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from collections import deque
 from time import monotonic
 from typing import TYPE_CHECKING
@@ -73,7 +74,7 @@ class Link:
         self._room = asyncio.Event()
         self._room.set()
         self._pong = asyncio.Event()
-        self._in_turn = False
+        self._in_turn = self._sending = False
 
     def __repr__(self) -> str:
         return f"<Link {self.slot.id} {self.ended or ('in a turn' if self._in_turn else 'free')}>"
@@ -120,10 +121,13 @@ class Link:
 
     async def keep_alive(self, interval: float) -> None:
         """Ping when nothing was heard for `interval` seconds; no pong within another ends the link."""
+        unsent = 0
         while not self.ended:
             await asyncio.sleep(max(0.05, self.heard + interval - monotonic()))
-            if not self._room.is_set():
-                self.heard = monotonic()  # not read at the moment, so that nothing can be heard
+            before, unsent = unsent, self._unsent() if self._sending else 0
+            if not self._room.is_set() or before != unsent:
+                # Not read at the moment, so that nothing can be heard; or a large frame is on its way, and goes on.
+                self.heard = monotonic()
             elif monotonic() - self.heard >= interval:
                 await self.verify(interval)
 
@@ -156,12 +160,20 @@ class Link:
             self.end("aborted")
         if self.ended:
             raise LinkEnded(self.ended, written=False)
-        self._in_turn = True
+        self._in_turn = self._sending = True
         try:
             await self._socket.send_frame(frame, WSMsgType.TEXT)
         except (OSError, aiohttp.ClientError):
             self.end("write_failed")
             raise LinkEnded("write_failed", written=True) from None
+        finally:
+            self._sending = False
+
+    def _unsent(self) -> int:
+        """Bytes that wait to be written."""
+        connection = self._socket._response.connection  # noqa: SLF001 - there is no public way to it
+        transport = connection.transport if connection is not None else None
+        return transport.get_write_buffer_size() if isinstance(transport, asyncio.WriteTransport) else 0
 
     def arrived(self) -> bytes | None:
         """The next frame of the turn, if one is here."""
@@ -181,7 +193,7 @@ class Link:
         while not self._frames:
             if self.ended:
                 raise LinkEnded(self.ended, written=True)
-            if until is not None and not self._watched(until):
+            if until is not None and until != math.inf and not self._watched(until):
                 return False
             self._arrived.clear()
             await self._arrived.wait()

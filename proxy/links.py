@@ -12,6 +12,7 @@ from yarl import URL
 
 from proxy import dialect
 from proxy.gates import SWITCHING, Gates
+from proxy.handshake import handshake_headers, websocket_url
 from proxy.headers import retry_after
 from proxy.learned import Learned
 from proxy.link import GOING_AWAY, Link
@@ -22,8 +23,6 @@ from wire.extensions import APPEND, CONTEXT, ENVELOPE, FEATURES_HEADER, NONCE_HE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
-
-    from multidict import CIMultiDictProxy
 
     from proxy.settings import ProxySettings
     from proxy.tasks import Tasks
@@ -37,7 +36,6 @@ _WINDOW_BITS = 15
 _NO_FAULT = frozenset({"drain", "too_large"})
 """Ends of links that say nothing of how well the upstream is."""
 _UNCONNECTED = (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError, aiohttp.ClientHttpProxyError)
-_REDIRECTS = frozenset({301, 302, 303, 307, 308})
 
 
 class NoLinkError(Exception):
@@ -46,26 +44,6 @@ class NoLinkError(Exception):
     def __init__(self, reason: str) -> None:
         super().__init__(reason)
         self.reason = reason
-
-
-def websocket_url(upstream: str, query: str = "") -> str:
-    """The WebSocket URL of a base URL: `https` to `wss`, `http` to `ws`, path and `/responses`, the query as it is."""
-    url = "ws" + upstream.removeprefix("http").rstrip("/") + "/responses"
-    return f"{url}?{query}" if query else url
-
-
-def handshake_headers(socket: aiohttp.ClientWebSocketResponse[bool]) -> CIMultiDictProxy[str]:
-    """Headers of the 101 answer, which aiohttp keeps on the response that the socket was made from."""
-    return socket._response.headers  # noqa: SLF001 - there is no public way to it
-
-
-async def unredirected(request: aiohttp.ClientRequest, handler: aiohttp.ClientHandlerType) -> aiohttp.ClientResponse:
-    """Take a redirect of a WebSocket handshake for a refusal: credentials go to the upstream and nowhere else."""
-    answer = await handler(request)
-    if answer.status in _REDIRECTS:
-        answer.close()
-        raise aiohttp.WSServerHandshakeError(answer.request_info, (), status=answer.status, headers=answer.headers)
-    return answer
 
 
 class Links:

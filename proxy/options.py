@@ -105,6 +105,11 @@ def duration(text: str) -> float:
     return value
 
 
+def limit(text: str) -> float:
+    """A number of seconds, 0 for none."""
+    return 0.0 if text.strip() == "0" else duration(text)
+
+
 def count(text: str) -> int:
     """A positive number."""
     value = number(text) if _DIGITS.fullmatch(text) else 0
@@ -251,6 +256,7 @@ _METAVARS: dict[Callable[[str], Any], str] = {
     maybe_address: "HOST:PORT",
     size: "SIZE",
     duration: "TIME",
+    limit: "TIME",
     count: "NUMBER",
     number: "NUMBER",
     pace: "RATE",
@@ -345,6 +351,19 @@ PROXY: tuple[Option, ...] = (
     ),
     _MAX_BODY,
     Option("max-links", "256", count, "upstream WebSockets at once; beyond it turns go by HTTP"),
+    Option(
+        "first-event-timeout",
+        "10m",
+        limit,
+        "how long a turn over a link waits for its first event, in seconds; 0: for ever",
+    ),
+    Option("event-timeout", "10m", limit, "how long it waits for each further event, in seconds; 0: for ever"),
+    Option(
+        "replay-ambiguous",
+        "off",
+        one_of("off", "on"),
+        "on: a turn whose link died before any event is sent once more, though it may have run",
+    ),
     Option("link-max-age", "55m", duration, "age at which a link is retired between turns, in seconds"),
     Option(
         "append",

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from time import monotonic
 from typing import TYPE_CHECKING
 
 from proxy.answer import Answer, OutOfOrder, Phase, Step
 from proxy.link import Link, LinkEnded
-from proxy.recovery import Refusal, refusal
+from proxy.recovery import OWN, REPLAYED, Came, Does, Refusal, When, does, refusal
 from wire import sse
-from wire.errors import ApiError, server_error
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -19,17 +19,22 @@ if TYPE_CHECKING:
 
     from proxy.client import ClientSide
     from telemetry.turn import TurnRecord
-
-_REFUSED = "The upstream could not continue the conversation. Try again."
-_LOST = "The connection to the upstream was lost before the answer ended."
+    from wire.errors import ApiError
 
 
 @dataclass(frozen=True, slots=True)
 class Timing:
-    """Seconds: how long the status is held after the first event, and how long a stream may be silent."""
+    """Seconds: how long the status is held after the first event, and how long a stream may be silent.
+
+    `first_event` and `event` bound the wait for the first event and for each further one; 0 is for ever. `replays`:
+    whether a turn is sent again whose link died before any event.
+    """
 
     hold: float
     silence: float
+    first_event: float = 0.0
+    event: float = 0.0
+    replays: bool = False
 
 
 class Relay:
@@ -61,39 +66,47 @@ class Relay:
         self._timing = timing
         self._on_end = on_end
         self._written = monotonic()
+        self._deadline = self._written + timing.silence
         self._pending: list[bytes] = []
 
     async def run(self) -> web.StreamResponse | Refusal:
         """The finished HTTP answer, or the refusal after which nothing was shown."""
-        deadline = self._written + self._timing.silence
+        late, heard = _end(self._written, self._timing.first_event), False
         while True:
-            frame = self._link.arrived()
-            if frame is not None:
-                silent = self._answer.phase is Phase.SILENT
-                try:
-                    step = self._answer.take(frame)
-                except OutOfOrder:
-                    self._link.end("out_of_order")
-                    return await self._lost()
-                self._record.events += 1
-                if self._answer.events == 1:
-                    self._record.first_event_s = monotonic() - self._written
-                    if not self._client.opened:
-                        deadline = monotonic() + self._timing.hold
-                done = await self._step(step, silent=silent)
-                if done is not None:
+            while (frame := self._link.arrived()) is not None:
+                heard = True
+                if (done := await self._taken(frame)) is not None:
                     return done
-                continue
             if self._client.opened and self._pending:
                 await self._flush()
-                deadline = monotonic() + self._timing.silence
+                self._deadline = monotonic() + self._timing.silence
+            if heard:  # what a slow client took is no silence of the upstream
+                late, heard = _end(monotonic(), self._timing.event), False
             try:
-                arrived = await self._link.wait(deadline if self._streamed else None)
+                arrived = await self._link.wait(min(self._deadline, late) if self._streamed else late)
             except LinkEnded:
                 return await self._lost()
+            if not arrived and monotonic() >= late:
+                self._link.end("event_timeout")
+                return await self._lost(Came.LATE)
             if not arrived:
                 await self._keep_alive()
-                deadline = monotonic() + self._timing.silence
+                self._deadline = monotonic() + self._timing.silence
+
+    async def _taken(self, frame: bytes) -> web.StreamResponse | Refusal | None:
+        """Read one event and pass it on; the outcome when it was the last."""
+        silent = self._answer.phase is Phase.SILENT
+        try:
+            step = self._answer.take(frame)
+        except OutOfOrder:
+            self._link.end("out_of_order")
+            return await self._lost()
+        self._record.events += 1
+        if self._answer.events == 1:
+            self._record.first_event_s = monotonic() - self._written
+            if not self._client.opened:
+                self._deadline = monotonic() + self._timing.hold
+        return await self._step(step, silent=silent)
 
     async def _step(self, step: Step, *, silent: bool) -> web.StreamResponse | Refusal | None:
         """Pass one event on; the outcome when it was the last. `silent`: the turn had not begun before it."""
@@ -113,32 +126,44 @@ class Relay:
             return await self._client.end()
         return None
 
+    def _when(self, *, silent: bool) -> When:
+        if self._client.opened:
+            return When.SHOWN
+        return When.SILENT if silent else When.BEGUN
+
+    def _does(self, came: Came, *, silent: bool) -> Does:
+        replays = self._timing.replays
+        return does(came, self._when(silent=silent), may_retry=self._may_retry, replays=replays)
+
     async def _failed(self, error: ApiError, *, silent: bool) -> web.StreamResponse | Refusal:
         self._record.upstream_error = error.code or error.type
         found = refusal(error, chained=self._chained)
+        came = Came.ERROR if found is None else Came.REFUSED
+        done = self._does(came, silent=silent)
         if found is not None:
-            if silent and not self._client.opened and self._may_retry:
+            if done is Does.AGAIN:
                 return found
-            # What the client never caused is not what it is told: another try of its own is all that it can do.
-            self._record.error = "upstream_refused"
-            error = server_error(_REFUSED, status=503, code="upstream_refused")
-        if not self._client.opened:
-            return await self._client.error(error)
-        self._pending.append(sse.encode("error", error.sse_data(self._answer.next_sequence)))
-        await self._flush()
-        return await self._client.end()
+            error = self._own(came)
+        return await self._told(error, done)
 
-    async def _lost(self) -> web.StreamResponse:
-        """The link is gone and the answer is not whole. The turn may have run, so it is not sent again."""
-        if not self._client.opened:
-            return await lost(self._client, self._record)
-        self._record.error = "link_lost"
-        failed = self._answer.failed_event(_LOST)
-        if failed is None:
-            error = server_error(_LOST, code="link_lost")
-            self._pending.append(sse.encode("error", error.sse_data(self._answer.next_sequence)))
-        else:
+    async def _lost(self, came: Came = Came.ENDED) -> web.StreamResponse | Refusal:
+        """The link is gone and the answer is not whole. The turn may have run."""
+        done = self._does(came, silent=self._answer.phase is Phase.SILENT)
+        return REPLAYED if done is Does.AGAIN else await self._told(self._own(came), done)
+
+    def _own(self, came: Came) -> ApiError:
+        error = OWN[came]
+        self._record.error = error.code or ""
+        return error
+
+    async def _told(self, error: ApiError, done: Does) -> web.StreamResponse:
+        if done is Does.STATUS:
+            return await self._client.error(error)
+        failed = self._answer.failed_event(error.message) if done is Does.FAILED else None
+        if failed is not None:
             self._pending.append(sse.encode("response.failed", failed))
+        else:
+            self._pending.append(sse.encode("error", error.sse_data(self._answer.next_sequence)))
         await self._flush()
         return await self._client.end()
 
@@ -155,7 +180,5 @@ class Relay:
             await self._client.comment()
 
 
-async def lost(client: ClientSide, record: TurnRecord) -> web.StreamResponse:
-    """Tell a client that has seen nothing yet that its turn may or may not have run."""
-    record.error = "link_lost"
-    return await client.error(server_error(_LOST, status=502, code="link_lost"))
+def _end(begun: float, limit: float) -> float:
+    return begun + limit if limit else math.inf

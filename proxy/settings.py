@@ -54,6 +54,9 @@ class ProxySettings:
     dial_timeout: float = 10.0
     hold: float = 2.0
     silence: float = 15.0
+    first_event_timeout: float = 10 * MINUTE
+    event_timeout: float = 10 * MINUTE
+    replay_ambiguous: Literal["off", "on"] = "off"
 
     def __repr__(self) -> str:
         # Neither the secret nor a state URL, which may carry a password, belongs in a log.

@@ -13,8 +13,9 @@ from aiohttp import WSMsgType, web
 from yarl import URL
 
 from proxy.gates import NO_WEBSOCKET_STATUSES, SWITCHING
+from proxy.handshake import handshake_headers, websocket_url
 from proxy.headers import through
-from proxy.links import MAX_MESSAGE, handshake_headers, websocket_url
+from proxy.links import MAX_MESSAGE
 from wire.errors import CLIENT_ERROR, bare, invalid_request
 from wire.events import LANE, TERMINAL, peek
 from wire.extensions import APPEND_TYPE

@@ -58,6 +58,7 @@ RETRY_CAUSES: Final[Mapping[str, str]] = MappingProxyType(
         "field_unchained": "The upstream refused to continue a response beside a field of the request.",
         "envelope_unknown": "The upstream no longer had a part of the envelope that was sent as a digest.",
         "context_mismatch": "The upstream compared the digest of the context and found another one.",
+        "link_lost": "The link died before any event of the turn, and --replay-ambiguous had it sent once more.",
         "not_written": "The link died before any byte of the turn was written to it.",
     }
 )
@@ -88,6 +89,7 @@ LINK_ENDS: Final[Mapping[str, str]] = MappingProxyType(
         "drain": "The sidecar is shutting down.",
         "write_failed": "A frame could not be written.",
         "ping_timeout": "A ping was not answered in time.",
+        "event_timeout": "No event of the turn on it came in time.",
         "client_gone": "The client left in the middle of an answer, which ends the link to stop the work.",
         "too_large": "The upstream closed the link because a frame was larger than it takes.",
         "unauthorized": "The upstream takes the credentials no longer that the link was opened with.",
@@ -98,6 +100,7 @@ LINK_ENDS: Final[Mapping[str, str]] = MappingProxyType(
 SIDECAR_ERRORS: Final[Mapping[str, str]] = MappingProxyType(
     {
         "link_lost": "The link died after the turn was written, so whether the upstream ran it is not known.",
+        "upstream_late": "No event of the turn came in time, and whether the upstream goes on with it is not known.",
         "upstream_refused": "The upstream refused the turn for a cause of its links, and not for the first time.",
         "upstream_unreachable": "No connection to the upstream could be made, or it ended before an answer began.",
         "invalid_http": "The request line or a header cannot be read.",

@@ -31,7 +31,10 @@ MAY_IMPORT = {
 COMPOSITION_ROOT = "proxy.cli"
 
 DOING = {
-    *(f"proxy.{name}" for name in ("admin", "app", "cli", "client", "flight", "link", "links", "listener", "memory")),
+    *(
+        f"proxy.{name}"
+        for name in ("admin", "app", "cli", "client", "flight", "handshake", "link", "links", "listener", "memory")
+    ),
     *(f"proxy.{name}" for name in ("passthrough", "relay", "serve", "tasks", "turn", "upgrade")),
     *(
         f"upstream.{name}"

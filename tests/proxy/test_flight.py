@@ -796,3 +796,59 @@ async def test_a_record_in_doubt_is_not_compared() -> None:
             await talk.say(text)
         assert talk.ways == [FIRST, DELTA]
         assert proofs(rig) == [False, False]
+
+
+# Clients that try again while their first try still runs
+
+RETRY = {"x_stainless_retry_count": "1", "idempotency_key": "stainless-python-retry-1"}
+
+
+@pytest.mark.parametrize("store", [True, False])
+async def test_a_retry_of_a_turn_that_still_runs_goes_its_own_way_and_harms_no_state(*, store: bool) -> None:
+    gate = asyncio.Event()
+    async with rigged(on(2, Hold(gate, 3))) as rig:
+        talk = Talk(rig, store=store)
+        await talk.say("a")
+        talk.history.append(user("b"))
+        first = asyncio.ensure_future(talk.send(x_stainless_retry_count="0", idempotency_key=RETRY["idempotency_key"]))
+        await rig.up.until(lambda: len(rig.up.turns) == 2 and rig.up.turns[1].events_sent == 3)
+        retried = await talk.send(**RETRY)
+        assert retried.way == (DELTA if store else ("full", "head_busy"))
+        gate.set()
+        assert (await first).way == DELTA
+        again = await talk.send(**RETRY)
+        assert again.response["status"] == "completed"
+        assert all(turn.own for turn in rig.up.turns), "no turn is ever sent without an item of its own"
+        assert len({turn.connection for turn in rig.up.turns[1:3]}) == 2
+        for answer in (await first, retried, again):
+            branch = talk.fork()
+            branch.history += answer.response["output"]
+            assert (await branch.say("c")).response["status"] == "completed"
+
+
+async def test_a_retry_after_the_client_gave_the_first_try_up_is_a_full_turn() -> None:
+    gate = asyncio.Event()
+    async with rigged(on(2, Hold(gate, 3))) as rig:
+        talk = Talk(rig, store=False)
+        await talk.say("a")
+        talk.history.append(user("b"))
+        first = asyncio.ensure_future(talk.send())
+        await rig.up.until(lambda: len(rig.up.turns) == 2 and rig.up.turns[1].events_sent == 3)
+        first.cancel()
+        with suppress(asyncio.CancelledError):
+            await first
+        gate.set()
+        await until(rig.up.connections[0].closed.is_set)
+        got = await talk.send(**RETRY)
+        assert (got.way, got.response["status"]) == (("full", "link_lost"), "completed")
+
+
+async def test_a_retry_of_a_turn_that_was_answered_adds_nothing_and_is_asked_again_whole() -> None:
+    async with rigged() as rig:
+        talk = Talk(rig, store=False)
+        await talk.say("a")
+        body = rig.bodies[1]
+        again = await rig.post(body, **RETRY)
+        assert (again.status, rig.up.turns[1].parent) == (200, "")
+        assert len(rig.up.turns[1].own) == 1
+        rig.checked = False  # one body, two turns

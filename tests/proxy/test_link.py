@@ -26,7 +26,7 @@ class Far:
     """The other end."""
 
     def __init__(self) -> None:
-        self.socket = web.WebSocketResponse(autoping=False, autoclose=False)
+        self.socket = web.WebSocketResponse(autoping=False, autoclose=False, max_msg_size=0)
         self.request: web.Request
         self.ready = asyncio.Event()
         self.heard: list[aiohttp.WSMessage] = []
@@ -310,3 +310,36 @@ async def test_a_moment_that_moves_away_with_each_frame_needs_no_timer_of_its_ow
         assert await link.wait(monotonic() + 0.01) is False
         link.finish()
         assert link._alarm is None
+
+
+async def test_a_ping_is_answered_while_a_large_frame_is_being_written_to_a_slow_reader() -> None:
+    async with linked() as (link, far, causes):
+        assert far.request.transport is not None
+        far.request.transport.pause_reading()
+        sending = asyncio.ensure_future(link.send(b"x" * 16 * 1024 * 1024))
+        await until(lambda: link._unsent() > 0)
+        before = link.heard
+        await far.socket.ping(b"are you there")
+        await until(lambda: link.heard > before)
+        assert not sending.done()
+        far.request.transport.resume_reading()
+        await sending
+        await until(lambda: len(far.heard) == 2)
+        assert [(message.type, len(message.data)) for message in far.heard] == [
+            (aiohttp.WSMsgType.TEXT, 16 * 1024 * 1024),
+            (aiohttp.WSMsgType.PONG, len(b"are you there")),
+        ]
+        assert causes == []
+
+
+async def test_a_frame_that_goes_on_being_written_is_no_silence_and_one_that_does_not_is(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with linked() as (link, far, causes):
+        far.answers_pings = False
+        left = [900, 700, 400, 100]
+        monkeypatch.setattr(link, "_unsent", lambda: left.pop(0) if len(left) > 1 else left[0])
+        link._sending = True
+        await link.keep_alive(0.01)
+        assert causes == ["ping_timeout"]
+        assert left == [100]

@@ -11,7 +11,7 @@ from yarl import URL
 
 from proxy import dialect
 from proxy.gates import BREAKER, NO_WEBSOCKET, REFUSED, UNREACHABLE
-from proxy.links import AGE_JITTER, NoLinkError, websocket_url
+from proxy.links import AGE_JITTER, NoLinkError
 from proxy.pool import State
 from proxy.tasks import Tasks
 from tests.support.responses import user
@@ -23,19 +23,6 @@ from wire.extensions import FEATURES_HEADER
 
 FIRST = ("full", "first_turn")
 DELTA = ("delta", None)
-
-
-@pytest.mark.parametrize(
-    ("upstream", "url"),
-    [
-        ("https://api.openai.com/v1", "wss://api.openai.com/v1/responses"),
-        ("http://127.0.0.1:80/v1/", "ws://127.0.0.1:80/v1/responses"),
-        ("https://host", "wss://host/responses"),
-    ],
-)
-def test_the_url_of_links_is_made_of_the_base_url(upstream: str, url: str) -> None:
-    assert websocket_url(upstream) == url
-    assert websocket_url(upstream, "api-version=a%2Fb") == f"{url}?api-version=a%2Fb"
 
 
 async def test_after_the_first_turn_one_link_is_warm_and_no_more() -> None:
@@ -131,17 +118,6 @@ async def test_an_upgrade_that_one_tenant_is_refused_takes_no_links_from_another
         assert (await Talk(rig, key="sk-odd").say("a")).way[0] == "http"
         assert (await Talk(rig).say("a")).way == FIRST
         assert (await Talk(rig, key="sk-odd").say("b")).way == ("http", "no_websocket")
-
-
-@pytest.mark.parametrize("status", [302, 307, 308])
-async def test_a_redirected_handshake_is_not_followed_with_anybodys_credentials(status: int) -> None:
-    async with rigged() as elsewhere:
-        redirect = RefuseUpgrade(status, headers={"location": f"{elsewhere.up.url}/responses"})
-        async with rigged(upstream={"upgrades": redirect}) as rig:
-            got = await Talk(rig).say("a", api_key="k")
-            assert (got.status, got.way[0]) == (200, "http")
-            assert len(rig.up.upgrade_attempts) == 1
-            assert elsewhere.up.upgrade_attempts == []
 
 
 @pytest.mark.parametrize("status", [401, 403, 429, 500, 503])

@@ -265,3 +265,10 @@ def test_any_text_is_read_or_refused_in_one_short_line(option: Option, text: str
 @given(st.integers(0, 65535), st.sampled_from(["127.0.0.1", "::1", "fe80::1%eth0", "host.example"]))
 def test_every_address_is_read_as_it_is_written(port: int, host: str) -> None:
     assert options.address(str(Address(host, port))) == Address(host, port)
+
+
+def test_a_limit_is_a_duration_or_none_at_all() -> None:
+    assert [options.limit(text) for text in ("0", "90s", "10m")] == [0.0, 90.0, 600.0]
+    for text in ("", "0s", "-1", "off"):
+        with pytest.raises(ValueError, match="a duration such as"):
+            options.limit(text)

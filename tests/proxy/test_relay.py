@@ -395,3 +395,63 @@ async def test_a_client_that_leaves_a_silent_stream_is_noticed() -> None:
         await rig.up.connections[0].closed.wait()
         await rig.quiet()
         assert (await rig.metrics())("deltawire_link_ends_total", cause="client_gone") == 1
+
+
+# An upstream that says nothing more
+
+
+@pytest.mark.parametrize("stream", [True, False])
+async def test_a_first_event_that_does_not_come_in_time_is_a_504_whatever_pongs_come(*, stream: bool) -> None:
+    async with rigged(one(Silence(0)), first_event_timeout=0.2, ping_interval=0.05) as rig:
+        got = await first_turn(rig, stream=stream)
+        assert (got.status, got.own_error, got.fault["code"]) == (504, "upstream_late", "upstream_late")
+        assert len(rig.up.turns) == 1
+        assert rig.up.connections[0].pings > 0
+        assert (await rig.metrics())("deltawire_link_ends_total", cause="event_timeout") == 1
+
+
+async def test_a_further_event_that_does_not_come_in_time_ends_the_stream_in_response_failed() -> None:
+    async with rigged(one(Silence(5)), event_timeout=0.1) as rig:
+        got = await first_turn(rig)
+        assert (got.status, got.types[-1]) == (200, "response.failed")
+        assert got.events[-1]["response"]["error"]["message"] == "The upstream said nothing for too long."
+        assert rig.running.sidecar.recent.newest()[0]["error"] == "upstream_late"
+
+
+async def test_each_event_gives_the_next_one_its_time_and_the_first_has_its_own() -> None:
+    gate = asyncio.Event()
+    async with rigged(one(Hold(gate, 1)), first_event_timeout=0.05, event_timeout=3600.0) as rig:
+        body = rig.body([user("a")], stream=True)
+        asking = asyncio.ensure_future(rig.post(body))
+        await rig.up.until(lambda: bool(rig.up.turns) and rig.up.turns[0].events_sent == 1)
+        await asyncio.sleep(0.1)
+        gate.set()
+        assert (await asking).types[-1] == "response.completed"
+
+
+# A turn that may have run, sent once more with the operator's leave
+
+
+@pytest.mark.parametrize("code", [None, 1011])
+@pytest.mark.parametrize("stream", [True, False])
+async def test_a_link_that_dies_in_silence_is_replayed_once_where_the_operator_wants_it(
+    *, code: int | None, stream: bool
+) -> None:
+    async with rigged(one(CloseAfter(0, code)), replay_ambiguous="on") as rig:
+        rig.checked = False  # the checker takes a turn that comes twice for doubled
+        got = await first_turn(rig, stream=stream)
+        assert (got.status, got.way, got.response["status"]) == (200, ("full", "first_turn"), "completed")
+        assert len(rig.up.turns) == 2
+        value = await rig.metrics()
+        assert value("deltawire_retries_total", cause="link_lost") == 1
+        assert value("deltawire_errors_total", error="link_lost") == 0
+
+
+async def test_a_link_that_dies_twice_or_after_an_event_is_not_replayed() -> None:
+    async with rigged(lambda _: Play(items=[message("a")], faults=[CloseAfter(0)]), replay_ambiguous="on") as rig:
+        rig.checked = False
+        got = await first_turn(rig)
+        assert (got.status, got.own_error, len(rig.up.turns)) == (502, "link_lost", 2)
+    async with rigged(one(CloseAfter(1)), replay_ambiguous="on") as rig:
+        got = await first_turn(rig)
+        assert (got.status, got.own_error, len(rig.up.turns)) == (502, "link_lost", 1)

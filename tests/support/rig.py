@@ -269,6 +269,8 @@ def settings(upstream: str, **changes: Any) -> ProxySettings:
         "hold": _LONG,
         "silence": _LONG,
         "ping_interval": _LONG,
+        "first_event_timeout": 0.0,
+        "event_timeout": 0.0,
         "drain": PATIENCE,
         "dial_timeout": PATIENCE,
     }

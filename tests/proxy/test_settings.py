@@ -48,6 +48,7 @@ def test_a_setting_that_is_a_word_takes_the_words_of_its_option_and_no_other() -
         "append",
         "link-compression",
         "upstream-dialect",
+        "replay-ambiguous",
     }
     for option, taken in words.items():
         assert [option.read(word) for word in taken] == list(taken)

@@ -133,6 +133,7 @@ class Upstream:
             upgrades=self._chaos.upgrade,
             envelope=self._own,
             append=self._own,
+            context=self._own,
             keep=KEPT,
             name=f"{self.name}{self.lives}_",
             listen=("127.0.0.1", self._port),
@@ -153,10 +154,10 @@ class Upstream:
     async def stop(self) -> None:
         """Break off everything."""
         if self._up is not None:
-            up, self._up = self._up, None
-            self._last += self._new(up)
-            self.violations += up.violations
-            await up.__aexit__(None, None, None)
+            await self._up.__aexit__(None, None, None)
+            self._last += self._new(self._up)  # what came until the very end
+            self.violations += self._up.violations
+            self._up = None
 
     async def restart(self) -> None:
         """Break off everything, and serve again a moment later."""

@@ -283,6 +283,7 @@ async def rigged(
     *,
     upstream: Mapping[str, Any] | None = None,
     tracing: Tracing | None = None,
+    patience: float = PATIENCE,
     **changes: Any,
 ) -> AsyncIterator[Rig]:
     """A rig; at the end everything that was sent is checked, and the sidecar has to leave nothing behind.
@@ -291,7 +292,7 @@ async def rigged(
     """
     options = dict(upstream or {})
     async with (
-        asyncio.timeout(PATIENCE),
+        asyncio.timeout(patience),
         ScriptedUpstream(*([script] if script is not None else []), **options) as up,
         # Connections are not kept: a client that leaves, and one that comes, are then visible to the sidecar.
         aiohttp.ClientSession(connector=aiohttp.TCPConnector(force_close=True), auto_decompress=False) as session,

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import structlog
 
 from state.redis_guard import RedisGuard
-from upstream.backlog import Backlog
+from upstream.backlog import PORTION_BYTES, Backlog
 from upstream.lineage import Lineage, Path, Place
 from upstream.settling import Writer
 from upstream.shelf import LOG, Shelf
@@ -39,6 +39,9 @@ _WRITE: Final = 2.0
 _MOST: Final = 4096
 _MOST_BYTES: Final = 64 * 1024 * 1024
 _MAX_ITEMS: Final = 1024
+_COMMANDS: Final = 1000
+"""At once: a response may have more items with names than Redis writes within its time."""
+_ATTEMPTS: Final = 4
 _log = structlog.get_logger("upstream")
 
 
@@ -49,6 +52,7 @@ class UnreachableError(Exception):
 class _Keep(NamedTuple):
     stored: Stored
     place: Place
+    size: int
 
 
 class _Forget(NamedTuple):
@@ -76,6 +80,7 @@ class Library:
         self._writes = RedisGuard(url, on_error=_failed, timeout=_WRITE, cooldown=0, connect=connect)
         self._lineage = Lineage(lambda: os.urandom(LOG))
         self._leaving: Counter[tuple[bytes, str]] = Counter()
+        self._failed: Counter[str] = Counter()
         backlog: Backlog[_Keep | _Forget] = Backlog(most=_MOST, most_bytes=_MOST_BYTES)
         self.writer = Writer("store", self._write, backlog, metrics)
 
@@ -84,7 +89,7 @@ class Library:
         place = self._lineage.add(stored.id, stored.parent)
         size = len(stored.response) + sum(len(item.raw) for item in (*stored.input, *stored.output))
         size += stored.context.size if place.whole else 0
-        if self.writer.add(_Keep(stored, place), size, optional=True):
+        if self.writer.add(_Keep(stored, place, size), size, optional=True):
             self._lineage.forget()
 
     def forget(self, response_id: str, owner: bytes) -> None:
@@ -125,14 +130,11 @@ class Library:
         # Many items may lie in one turn, however long that is: it is asked for, and read, once.
         responses = list(dict.fromkeys(pointer.response for pointer in pointers.values()))
         places = list(dict.fromkeys((pointer.log, pointer.number) for pointer in pointers.values()))
-        commands: list[Command] = [("EXISTS", key) for key in responses]
-        commands += [("HGET", log, number) for log, number in places]
+        commands: list[Command] = [*(("EXISTS", key) for key in responses), *(("HGET", *place) for place in places)]
         answers = await self._read(commands) if commands else []
         there = {key for key, exists in zip(responses, answers, strict=False) if exists}
         turns = dict(zip(places, answers[len(responses) :], strict=False))
-        lying = await asyncio.to_thread(
-            lambda: {(log, number): self._lying(log, value, empty) for (log, number), value in turns.items()}
-        )
+        lying = await asyncio.to_thread(self._shelf.items, turns, empty)
         found: dict[str, Item] = {}
         for name, pointer in pointers.items():
             items = lying.get((pointer.log, pointer.number), ()) if pointer.response in there else ()
@@ -162,10 +164,6 @@ class Library:
         self._metrics.store_read("found" if found is not None else "absent")
         return found
 
-    def _lying(self, log: str, value: bytes | None, empty: Context) -> Sequence[Item]:
-        turn = self._shelf.turn(log, value)
-        return turn.items(empty) if turn is not None else ()
-
     async def _record(self, response_id: str, owner: bytes) -> Record | None:
         if self._leaving[owner, response_id]:
             return None
@@ -187,7 +185,12 @@ class Library:
         keeping = [entry for entry in portion if isinstance(entry, _Keep)]
         leaving = [entry for entry in portion if isinstance(entry, _Forget)]
         written = await asyncio.to_thread(lambda: [self._shelf.kept(entry.stored, entry.place) for entry in keeping])
-        answers = await self._asked([command for commands in written for command in commands])
+        try:
+            answers = await self._asked([command for commands in written for command in commands])
+        except UnreachableError:
+            if not await self._too_large(keeping):
+                raise
+            return
         for entry in leaving:
             await self._delete(entry)
         at, broken = 0, []
@@ -202,6 +205,19 @@ class Library:
                 self.keep(stored)
         self._leaving.subtract((entry.owner, entry.response_id) for entry in leaving)
         self._leaving += Counter()  # only what is above zero stays
+
+    async def _too_large(self, failed: Sequence[_Keep]) -> bool:
+        """Whether Redis takes all but this: then it is given up, or nothing after it would ever be written."""
+        if len(failed) != 1 or failed[0].size <= PORTION_BYTES:
+            return False
+        response_id, size = failed[0].stored.id, failed[0].size
+        self._failed = Counter({response_id: self._failed[response_id] + 1})
+        if self._failed[response_id] < _ATTEMPTS or await self._writes.run("write", [("PING",)]) is None:
+            return False
+        self._lineage.forget()
+        self._metrics.given_up("store", 1)
+        _log.error("store_too_large", response_id=response_id, bytes=size)
+        return True
 
     async def _delete(self, entry: _Forget) -> None:
         """Forget a response, and its turn unless others go on from there."""
@@ -220,9 +236,12 @@ class Library:
         await self._asked(commands)
 
     async def _asked(self, commands: Sequence[Command]) -> list[Any]:
-        answers = await self._writes.run("write", commands) if commands else []
-        if answers is None:
-            raise UnreachableError
+        answers: list[Any] = []
+        for begin in range(0, len(commands), _COMMANDS):
+            some = await self._writes.run("write", commands[begin : begin + _COMMANDS])
+            if some is None:
+                raise UnreachableError
+            answers += some
         return answers
 
 

@@ -14,8 +14,12 @@ import msgspec
 from upstream.stored_form import decode_record, decode_turn, encode_record, encode_turn
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from state.redis_guard import Command
+    from upstream.items import Item
     from upstream.lineage import Place
+    from upstream.pipeline import Context
     from upstream.store import Stored
     from upstream.stored_form import Record, Turn
     from upstream.vault import Vault
@@ -98,6 +102,11 @@ class Shelf:
             return decode_turn(data) if data is not None else None
         except msgspec.DecodeError:
             return None
+
+    def items(self, turns: Mapping[tuple[str, int], bytes | None], empty: Context) -> dict[tuple[str, int], list[Item]]:
+        """What stands in these places of logs, read for conversations that begin with `empty`."""
+        read = {place: self.turn(place[0], value) for place, value in turns.items()}
+        return {place: turn.items(empty) for place, turn in read.items() if turn is not None}
 
 
 def _key(owner: bytes, kind: str, name: bytes) -> str:

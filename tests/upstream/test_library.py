@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -8,7 +9,7 @@ import fakeredis
 import pytest
 from structlog.testing import capture_logs
 
-from state.redis_guard import Connected
+from state.redis_guard import Connected, RedisGuard
 from telemetry.server_metrics import ServerMetrics
 from tests.telemetry.test_server_metrics import samples
 from tests.upstream.helpers import items
@@ -21,8 +22,9 @@ from upstream.store import Stored
 from upstream.vault import Vault
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Callable, Iterable
 
+    from state.redis_guard import Command
     from tests.support.redis import RedisServer
     from upstream.stored_form import Turn
 
@@ -83,6 +85,17 @@ def _chain(*names: str) -> list[Stored]:
     for name in names:
         made.append(_next(name, made[-1] if made else None))
     return made
+
+
+def _takes(monkeypatch: pytest.MonkeyPatch, fits: Callable[[list[Command]], bool]) -> None:
+    """A Redis that answers in time only what fits."""
+    run = RedisGuard.run
+
+    async def narrow(guard: RedisGuard, operation: str, commands: Iterable[Command]) -> list[Any] | None:
+        asked = list(commands)
+        return await run(guard, operation, asked) if fits(asked) else None
+
+    monkeypatch.setattr(RedisGuard, "run", narrow)
 
 
 async def _written(one: Library) -> None:
@@ -314,6 +327,43 @@ async def test_what_redis_never_took_is_given_up_and_what_follows_is_whole(
     assert found is not None
     assert list(found.context.items) == list(made[4].context.items)
     assert [await opened.close(10) for opened in shared.opened] == [0, 0]
+
+
+async def test_more_commands_than_fit_into_one_exchange_are_written_in_several(
+    shared: _Shared, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _takes(monkeypatch, lambda commands: len(commands) <= 1000)
+    here = shared.open()
+    brought = tuple(items(*({"type": "message", "id": f"m{at}", "role": "user", "content": "x"} for at in range(1100))))
+    made = replace(_next("a"), input=brought)
+    here.keep(made)
+    await _written(here)
+
+    assert await here.told("a", _ME) == replace(made, context=EMPTY)
+    assert (await here.items(["m1099"], _ME, EMPTY)).keys() == {"m1099"}
+
+
+async def test_a_response_too_large_for_redis_does_not_stop_those_after_it(
+    shared: _Shared, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _takes(monkeypatch, lambda commands: all(len(str(part)) < 2**20 for command in commands for part in command))
+    here = shared.open()
+    large = replace(_next("large"), input=tuple(items(hashlib.shake_256().hexdigest(3 * 2**20))))
+    small = _next("small", large)
+    here.keep(large)
+    here.keep(small)
+    with capture_logs() as logs:
+        await _written(here)
+    here.keep(after := _next("after", small))
+    await _written(here)
+
+    assert await here.told("large", _ME) is None
+    assert await here.told("small", _ME) == replace(small, context=EMPTY)
+    found = await shared.open().find("after", _ME, EMPTY)
+    assert found is not None
+    assert found.context == after.context
+    assert samples(shared.metrics, "settling_given_up_total")["store",] == 1
+    assert [line["response_id"] for line in logs if line["event"] == "store_too_large"] == ["large"]
 
 
 @pytest.mark.redis

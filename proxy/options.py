@@ -347,7 +347,10 @@ PROXY: tuple[Option, ...] = (
         "echo", "exact", one_of("exact", "lenient"), "lenient: an echo without reasoning or in another order counts"
     ),
     Option(
-        "one-shot", "link", one_of("link", "http"), "http: a first turn without tools goes by HTTP if no link is warm"
+        "one-shot",
+        "link",
+        one_of("link", "http", "auto"),
+        "http: a first turn without tools goes by HTTP if no link is warm; auto: where conversations never go on",
     ),
     _MAX_BODY,
     Option("max-links", "256", count, "upstream WebSockets at once; beyond it turns go by HTTP"),

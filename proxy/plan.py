@@ -51,10 +51,14 @@ class Plan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rules:
-    """What the operator and the upstream allow. `against_links`: the reason for which the turn gets no link."""
+    """What the operator and the upstream allow. `against_links`: the reason for which the turn gets no link.
+
+    `one_shots`: whether conversations of this caller's are not gone on with.
+    """
 
     transport: Mode = "auto"
     one_shot: OneShot = "link"
+    one_shots: bool = False
     dialect: Dialect
     against_links: str = ""
     continues: bool = True
@@ -100,7 +104,8 @@ def plan(
     reason = reason or reading.near or ("unknown_head" if reading.answers else "first_turn")
     if _size(request) > rules.dialect.max_frame:
         return Plan("http", "too_large")
-    if reason == "first_turn" and rules.one_shot == "http" and not request.tools and not places.warm(tenant):
+    alone = rules.one_shot == "http" or (rules.one_shot == "auto" and rules.one_shots)
+    if reason == "first_turn" and alone and not request.tools and not places.warm(tenant):
         return Plan("http", "one_shot")
     replaced = reading.near_head if not reading.matches and reading.near in SAME_CONVERSATION else None
     link = _place(replaced, places) if replaced is not None else None

@@ -11,7 +11,8 @@ whose head is stored and continues anywhere; a new one in place of the least rec
 all are busy the turn goes without a link; also when a new one is needed and none may be opened (`proxy.gates`): then no
 slot is given up for it.
 
-One fresh slot per tenant in use is kept warm, so that after the first no turn waits for a handshake.
+One fresh slot per tenant in use is kept warm, so that after the first no turn waits for a handshake. It is opened
+ahead of need, unless there is a crowd of slots whose conversations nobody went on with: then the oldest of these is it.
 """
 
 from __future__ import annotations
@@ -30,6 +31,8 @@ State = Enum("State", ["DIALING", "IDLE", "BUSY"])
 
 NURSERY = 8
 """Idle slots per tenant that hold a conversation of one turn, beyond which the oldest is given away."""
+CROWD = 4 * NURSERY
+"""As many of these, and the next fresh slot is one of them: calls that stand alone shall not open a link each."""
 SPARE_IDLE = 300.0
 """Seconds without a turn after which a tenant's fresh slot is no longer kept warm."""
 RETIRED_CAUSES = frozenset({"retired", "connection_limit", "idle", "drain", "unauthorized"})
@@ -106,7 +109,7 @@ class Pool:
         if wanted is not None and (wanted.tenant != tenant or wanted.state is not State.IDLE):
             wanted = None  # its age counts where the turn is planned: a link that was young enough there is so here
         fresh = max((slot for slot in mine if slot.fresh), key=_last_used, default=None)
-        nursery = [slot for slot in mine if slot.latest is not None and slot.latest.turns <= 1]
+        nursery = _nursery(mine)
         if (slot := wanted or fresh) is not None:
             return self._take(slot, now)
         if len(self._slots) < self.max_links and len(nursery) < NURSERY:
@@ -123,13 +126,15 @@ class Pool:
         return Dial(self._open(tenant, now), instead)
 
     def spare(self, tenant: bytes, now: float) -> Slot | None:
-        """A new slot to open ahead of need, where the tenant has no fresh one and there is room for it."""
-        if len(self._slots) >= self.max_links:
+        """A new slot to open ahead of need, where the tenant has no fresh one, cannot get one, and there is room."""
+        mine = [slot for slot in self._slots.values() if slot.tenant == tenant]
+        if any(slot.fresh or slot.state is State.DIALING for slot in mine):
             return None
-        ready = any(
-            slot.tenant == tenant and (slot.fresh or slot.state is State.DIALING) for slot in self._slots.values()
-        )
-        return None if ready else self._open(tenant, now)
+        nursery = _nursery(slot for slot in mine if self._usable(slot, now))
+        if len(nursery) >= CROWD:
+            min(nursery, key=_last_used).latest = None
+            return None
+        return self._open(tenant, now) if len(self._slots) < self.max_links else None
 
     def opened(self, slot: Slot, now: float, *, max_age: float, share: float = 1.0) -> None:
         """The slot's WebSocket is open; it is free.
@@ -212,6 +217,10 @@ class Pool:
 
 def _last_used(slot: Slot) -> float:
     return slot.last_used
+
+
+def _nursery(slots: Iterable[Slot]) -> list[Slot]:
+    return [slot for slot in slots if slot.latest is not None and slot.latest.turns <= 1]
 
 
 def _oldest(slots: Iterable[Slot]) -> Slot | None:

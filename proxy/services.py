@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from proxy.habits import Habits
 from proxy.headers import tenant_parts
 
 if TYPE_CHECKING:
@@ -26,6 +27,7 @@ class Services:
     memory: Memory
     http: PassThrough
     metrics: Metrics
+    habits: Habits = field(default_factory=Habits)
 
     def tenant(self, request: web.Request) -> bytes:
         """On whose behalf a request runs: the digest that everything known of links and conversations is kept under."""

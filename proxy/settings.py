@@ -7,7 +7,8 @@ from typing import Literal, NamedTuple
 
 Mode = Literal["auto", "full", "http"]
 """What turns may be at most: deltas, whole histories over links, plain HTTP."""
-OneShot = Literal["link", "http"]
+OneShot = Literal["link", "http", "auto"]
+"""How a first turn without tools goes when no link is warm; `auto`: by HTTP once its tenant never goes on."""
 UpstreamDialect = Literal["auto", "openai", "azure", "xai", "codex", "open-responses"]
 KIB = 1024
 MIB = 1024 * KIB

@@ -81,6 +81,7 @@ async def _planned(
     rules = Rules(
         transport=settings.transport,
         one_shot=settings.one_shot,
+        one_shots=services.habits.one_shots(tenant),
         dialect=services.links.learned.dialect(services.links.dialect, tenant, monotonic()),
         against_links=services.links.gates.against_links(tenant, monotonic()),
         continues=services.links.trust.allows(tenant, monotonic()),
@@ -94,6 +95,10 @@ async def _planned(
     except (Malformed, Inexact):
         return None, Plan("http", "unreadable")
     record.items_total = reading.count
+    if reading.answers:
+        services.habits.went_on(tenant)
+    elif not turn.tools:
+        services.habits.began(tenant)
     chosen = plan(turn, reading, envelope=envelope, tenant=tenant, places=services.links, rules=rules)
     record.envelope_changed = chosen.changed
     return Facts(turn, tenant, reading, envelope, arrived), chosen

@@ -180,8 +180,7 @@ async def test_an_error_about_items_of_a_link_that_is_gone_is_passed_on_with_the
         rig.checked = False  # the turn that was refused was not seen by a model
         talk = Talk(rig, store=False)
         await talk.say("a")
-        (slot,) = [slot for slot in rig.links.pool if slot.latest is not None]
-        rig.links._end_slot(slot, "retired")
+        rig.end_links()
         talk.history += [{"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": None}]
         got = await talk.say("b")
         assert (got.status, got.fault["message"], got.own_error) == (400, words, None)

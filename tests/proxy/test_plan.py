@@ -204,6 +204,14 @@ def test_a_first_turn_without_tools_may_go_by_http_when_no_link_is_warm(
     assert planned(reading(), request=read(body), rules=rules, places=Links(is_warm=warm)) == expected
 
 
+@pytest.mark.parametrize("alone", [True, False])
+def test_where_habits_decide_they_do_so_only_while_no_link_is_warm(*, alone: bool) -> None:
+    rules = replace(RULES, one_shot="auto", one_shots=alone)
+    expected = Plan("http", "one_shot") if alone else Plan("full", "first_turn")
+    assert planned(reading(), rules=rules) == expected
+    assert planned(reading(), rules=rules, places=Links(is_warm=True)) == Plan("full", "first_turn")
+
+
 def test_a_turn_that_continues_something_is_never_a_one_shot() -> None:
     rules = replace(RULES, one_shot="http")
     assert planned(reading(answers=True), rules=rules) == Plan("full", "unknown_head")
@@ -281,7 +289,8 @@ _READINGS = st.builds(
 _RULES = st.builds(
     Rules,
     transport=st.sampled_from(["auto", "auto", "full"]),
-    one_shot=st.sampled_from(["link", "http"]),
+    one_shot=st.sampled_from(["link", "http", "auto"]),
+    one_shots=st.booleans(),
     dialect=st.sampled_from([OPEN_RESPONSES, DELTAWIRE, CODEX, PARTED, SMALL]),
 )
 

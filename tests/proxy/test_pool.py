@@ -7,7 +7,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from proxy.pool import NURSERY, RETIRED_CAUSES, SPARE_IDLE, Dial, NoSlot, Pool, Slot, State, Use
+from proxy.pool import CROWD, NURSERY, RETIRED_CAUSES, SPARE_IDLE, Dial, NoSlot, Pool, Slot, State, Use
 from state.digest import EMPTY
 from state.envelope import Envelope
 from state.heads import AnswerItem, Head
@@ -176,6 +176,37 @@ def test_a_spare_is_opened_where_the_tenant_has_none_and_there_is_room() -> None
     assert pool.spare(ONE, 1.0) is None, "no room"
     pool.max_links = 4
     assert pool.spare(ONE, 1.0) is not None
+
+
+def test_out_of_a_crowd_of_conversations_of_one_turn_the_oldest_place_is_the_spare() -> None:
+    pool = Pool(256, AGE)
+    proven, other = holding(pool), holding(pool, turns=1, tenant=TWO)
+    begun: list[Slot] = []
+    for number in range(CROWD):
+        slot = fresh(pool, number)
+        pool.claim(slot, number)
+        pool.release(slot, head(slot, turns=1), number)
+        begun.append(slot)
+    place = latest(begun[0])
+    assert pool.spare(ONE, CROWD) is None, "nothing is opened"
+    assert begun[0].fresh
+    assert pool.reason_against(place, CROWD) == "superseded"
+    assert pool.spare(ONE, CROWD) is None, "one is there"
+    assert all(slot.latest is not None for slot in (proven, other, *begun[1:]))
+
+
+def test_calls_that_stand_alone_open_a_bounded_number_of_links() -> None:
+    pool = Pool(256, AGE)
+    for number in range(3 * CROWD):
+        found = pool.acquire(ONE, None, number)
+        if isinstance(found, Dial):
+            pool.opened(found.slot, number, max_age=AGE)
+            pool.claim(found.slot, number)
+        assert not isinstance(found, NoSlot)
+        if (spare := pool.spare(ONE, number)) is not None:
+            pool.opened(spare, number, max_age=AGE)
+        pool.release(found.slot, head(found.slot, turns=1), number)
+    assert len(pool) <= CROWD + 2
 
 
 # What is due

@@ -9,6 +9,7 @@ from dataclasses import replace
 
 import pytest
 
+from proxy.habits import ALONE
 from tests.support.responses import tool_output, user
 from tests.support.rig import Talk, rigged
 from upstream.scripted import Play, Turn, function_call, message, reasoning
@@ -435,3 +436,25 @@ async def test_a_first_turn_without_tools_may_go_by_http_when_no_link_is_warm() 
         assert (await talk.say("b")).way == FIRST
         await rig.spare()
         assert (await Talk(rig).say("c")).way == FIRST
+
+
+async def test_a_caller_who_never_goes_on_gets_no_link_that_has_to_be_opened_until_it_does() -> None:
+    async with rigged(one_shot="auto") as rig:
+        for number in range(ALONE):
+            assert (await Talk(rig).say(f"{number}")).way == FIRST
+            await rig.spare()
+            rig.end_links()
+        talk = Talk(rig)
+        assert (await talk.say("a")).way == ("http", "one_shot")
+        assert (await talk.say("b")).way == ("full", "unknown_head")
+        assert (await talk.say("c")).way == DELTA
+        await rig.spare()
+        rig.end_links()
+        assert (await Talk(rig).say("a")).way == FIRST
+
+
+async def test_callers_who_come_once_with_a_key_of_their_own_cost_no_handshake_after_a_while() -> None:
+    async with rigged(one_shot="auto") as rig:
+        for number in range(ALONE + 5):
+            got = await Talk(rig, key=f"sk-{number}").say("a")
+            assert got.way == (FIRST if number < ALONE else ("http", "one_shot"))

@@ -189,6 +189,12 @@ class Rig:
         if wrong or self.up.violations:
             raise AssertionError("; ".join([*wrong, *self.up.violations]))
 
+    def end_links(self) -> None:
+        """Retire all links that no turn runs on."""
+        for slot in self.links.pool:
+            if slot.state.name == "IDLE":
+                self.links._end_slot(slot, "retired")
+
     async def quiet(self) -> None:
         """Wait until no handler and no dial runs any more."""
         await until(lambda: set(self.states) <= {"IDLE"} and not self.running.sidecar._active)

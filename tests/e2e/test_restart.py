@@ -49,9 +49,11 @@ def test_with_redis_a_restarted_sidecar_continues_by_deltas(
     agent = Agent(first.base_url, store=True)
     agent.ask("one")
     assert first.command.stop() == 0
-    agent.point_to(Sidecar(start, server.base_url, *_shared(fresh_redis)).base_url)
+    second = Sidecar(start, server.base_url, *_shared(fresh_redis))
+    agent.point_to(second.base_url)
     agent.ask("two")
     assert agent.transports == [FIRST_TURN] + [DELTA] * (2 * TOOL_TURNS + 1)
+    assert all(turn["proved"] for turn in second.turns())
     assert comparable(agent.answers) == _directly(server, "one", "two")
 
 

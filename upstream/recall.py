@@ -1,7 +1,7 @@
 """Before admission: what a request names and memory has not is brought from the library, so that admission finds it.
 
-Admission itself waits for nothing. What is brought is at hand while it runs: a response is in the store from then on,
-items are lent to it.
+Admission itself waits for nothing. What is brought is at hand while it runs: it is lent to the store, and a response is
+kept there from then on, if the budgets let it.
 """
 
 from __future__ import annotations
@@ -123,5 +123,5 @@ class Brought(NamedTuple):
         """Within this, admission finds it."""
         if self.parent is not None and self.store.get(self.parent.id, self.owner) is None:
             self.store.put(self.parent)
-        with self.store.lent(self.owner, self.items):
+        with self.store.lent(self.owner, self.items, self.parent):
             yield

@@ -59,6 +59,7 @@ class Store:
         self._items: dict[tuple[bytes, str], dict[str, Item]] = {}
         """By owner and id, as each response has it: clients name items themselves, and send them again."""
         self._lent: dict[tuple[bytes, str], Item] = {}
+        self._lent_response: Stored | None = None
         self.bytes = 0
         """Charged at present."""
 
@@ -80,12 +81,12 @@ class Store:
         self.budget.relieve()
 
     def get(self, response_id: str, owner: bytes) -> Stored | None:
-        """The response, if it is there and this owner's."""
-        found = self._entries.get(response_id)
-        if found is None or found.owner != owner:
-            return None
-        self._entries.move_to_end(response_id)
-        return found
+        """The response, if it is there or lent, and this owner's."""
+        found, lent = self._entries.get(response_id), self._lent_response
+        if found is not None and found.owner == owner:
+            self._entries.move_to_end(response_id)
+            return found
+        return lent if lent is not None and (lent.id, lent.owner) == (response_id, owner) else None
 
     def item(self, item_id: str, owner: bytes) -> Item | None:
         """An item of any of this owner's responses: of several that have it, of the last. Or one that is lent."""
@@ -93,13 +94,14 @@ class Store:
         return found or self._lent.get((owner, item_id))
 
     @contextmanager
-    def lent(self, owner: bytes, items: Mapping[str, Item]) -> Iterator[None]:
-        """Within this, these items are found as well; nothing of them is kept."""
+    def lent(self, owner: bytes, items: Mapping[str, Item], response: Stored | None = None) -> Iterator[None]:
+        """Within this, these items, and the response, are found as well; nothing of them is kept."""
         self._lent = {(owner, name): item for name, item in items.items()}
+        self._lent_response = response
         try:
             yield
         finally:
-            self._lent = {}
+            self._lent, self._lent_response = {}, None
 
     def delete(self, response_id: str, owner: bytes) -> bool:
         """Forget the response; False when there was none of this owner's."""

@@ -57,8 +57,8 @@ class _Library:
         self.forgotten.append(f"{owner.decode()}:{response_id}")
 
 
-def _recall(*there: Stored) -> tuple[Recall, Store, _Library]:
-    store, library = Store(1_000_000), _Library(*there)
+def _recall(*there: Stored, room: int = 1_000_000) -> tuple[Recall, Store, _Library]:
+    store, library = Store(room), _Library(*there)
     return Recall(store, EMPTY, cast("Library", library)), store, library
 
 
@@ -120,6 +120,14 @@ async def test_what_is_brought_is_at_hand_while_a_request_is_admitted() -> None:
     assert store.get("a", _ME) is not None, "it is in memory from now on"
     assert store.item("msg_b", _ME) is None, "items are lent"
     assert recall.missing(members(previous_response_id="a"), _ME) is None
+
+
+async def test_what_is_too_large_to_be_kept_is_brought_all_the_same() -> None:
+    recall, store, _ = _recall(_stored("a"), room=1)
+    with (await recall.brought(members(previous_response_id="a"), _ME)).at_hand():
+        assert store.get("a", _ME) is not None
+
+    assert store.get("a", _ME) is None
 
 
 async def test_what_was_brought_twice_at_once_is_kept_once() -> None:

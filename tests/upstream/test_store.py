@@ -197,6 +197,17 @@ def test_items_that_are_lent_are_found_by_their_owner_and_not_kept() -> None:
     assert store.item("msg_x", _ME) is None
 
 
+def test_a_response_that_is_lent_is_found_by_its_owner_and_not_kept() -> None:
+    store = Store(10_000)
+    lent = _stored("a")
+    with store.lent(_ME, {}, lent):
+        assert store.get("a", _ME) is lent
+        assert store.get("a", _YOU) is None
+        assert store.get("b", _ME) is None
+
+    assert store.get("a", _ME) is None
+
+
 def test_a_parent_that_comes_back_after_its_child_is_charged_in_full() -> None:
     store = Store(1_000_000)
     parent = _stored("a", size=5000)

@@ -6,6 +6,7 @@ kept there from then on, if the budgets let it.
 
 from __future__ import annotations
 
+from collections import Counter
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -71,6 +72,9 @@ class Recall:
 
     def __init__(self, store: Store, empty: Context, library: Library | None = None) -> None:
         self._store, self._empty, self._library = store, empty, library
+        self._coming: Counter[tuple[bytes, str]] = Counter()
+        self._deleted: set[tuple[bytes, str]] = set()
+        """Of those that are being brought, those that were deleted since."""
 
     def missing(self, members: Mapping[str, bytes], owner: bytes, lane: Lane | None = None) -> Named | None:
         """What of that which a request names has to be brought; None for nothing."""
@@ -94,9 +98,22 @@ class Recall:
         if missing is None or self._library is None:
             return Brought(self._store, owner)
         parent, library, empty = missing.parent, self._library, self._empty
-        found = await library.find(parent, owner, empty) if parent is not None else None
         items = await library.items(missing.items, owner, empty) if missing.items else {}
+        # Last: from then on nothing is waited for, so that none is deleted before it is at hand.
+        found = await self._brought(library, parent, owner) if parent is not None else None
         return Brought(self._store, owner, found, items)
+
+    async def _brought(self, library: Library, response_id: str, owner: bytes) -> Stored | None:
+        name = owner, response_id
+        self._coming[name] += 1
+        try:
+            found = await library.find(response_id, owner, self._empty)
+            return found if name not in self._deleted else None
+        finally:
+            self._coming[name] -= 1
+            if not self._coming[name]:
+                del self._coming[name]
+                self._deleted.discard(name)
 
     async def find(self, response_id: str, owner: bytes) -> Stored | None:
         """A stored response of this owner's, from memory or, without its conversation, from the library."""
@@ -106,6 +123,8 @@ class Recall:
     def forget(self, response_id: str, owner: bytes) -> None:
         """Delete a stored response everywhere."""
         self._store.delete(response_id, owner)
+        if (owner, response_id) in self._coming:
+            self._deleted.add((owner, response_id))
         if self._library is not None:
             self._library.forget(response_id, owner)
 

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import asyncio
 import json
 from typing import TYPE_CHECKING, Any, cast
 
@@ -37,10 +38,14 @@ class _Library:
         self.there = {one.id: one for one in there}
         self.asked: list[str] = []
         self.forgotten: list[str] = []
+        self.slow: asyncio.Event | None = None
 
     async def find(self, response_id: str, owner: bytes, empty: Context) -> Stored | None:
         assert empty is EMPTY
-        return await self.told(response_id, owner)
+        found = await self.told(response_id, owner)
+        if self.slow is not None:
+            await self.slow.wait()
+        return found
 
     async def told(self, response_id: str, owner: bytes) -> Stored | None:
         self.asked.append(response_id)
@@ -128,6 +133,23 @@ async def test_what_is_too_large_to_be_kept_is_brought_all_the_same() -> None:
         assert store.get("a", _ME) is not None
 
     assert store.get("a", _ME) is None
+
+
+async def test_what_is_deleted_while_it_is_brought_does_not_come_back() -> None:
+    recall, store, library = _recall(_stored("a"))
+    library.slow = asyncio.Event()
+    asked = members(previous_response_id="a")
+    coming = [asyncio.ensure_future(recall.brought(asked, _ME)) for _ in range(2)]
+    while len(library.asked) < len(coming):  # noqa: ASYNC110 (the library tells nobody)
+        await asyncio.sleep(0)
+    recall.forget("a", _ME)
+    library.slow.set()
+    for one in coming:
+        with (await one).at_hand():
+            assert store.get("a", _ME) is None
+
+    with (await recall.brought(asked, _ME)).at_hand():
+        assert store.get("a", _ME) is not None, "the library of this test has it still: nothing is remembered for ever"
 
 
 async def test_what_was_brought_twice_at_once_is_kept_once() -> None:

@@ -116,7 +116,8 @@ class Flight:
             await link.send(out)
         except LinkEnded as ended:
             came, when = (Came.ENDED, When.SILENT) if ended.written else (Came.NOT_WRITTEN, When.UNSENT)
-            done = does(came, when, may_retry=may_retry, replays=settings.replay_ambiguous == "on")
+            replays = settings.replay_ambiguous == "on" and link.ended != "too_large"
+            done = does(came, when, may_retry=may_retry, replays=replays)
             if done is Does.HTTP:
                 raise NoLinkError("link_lost") from None
             if not ended.written:

@@ -132,7 +132,7 @@ class Relay:
         return When.SILENT if silent else When.BEGUN
 
     def _does(self, came: Came, *, silent: bool) -> Does:
-        replays = self._timing.replays
+        replays = self._timing.replays and self._link.ended != "too_large"  # the same frame would end the next one
         return does(came, self._when(silent=silent), may_retry=self._may_retry, replays=replays)
 
     async def _failed(self, error: ApiError, *, silent: bool) -> web.StreamResponse | Refusal:

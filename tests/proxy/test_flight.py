@@ -245,16 +245,20 @@ async def test_an_id_that_names_a_second_response_of_its_link_no_longer_continue
         assert len({(head.response_id, head.link) for head in rig.heads}) == len(rig.heads)
 
 
+@pytest.mark.parametrize("replay", ["off", "on"])
 @pytest.mark.parametrize("stream", [True, False])
-async def test_a_frame_that_was_too_large_for_the_upstream_goes_by_http_from_then_on(*, stream: bool) -> None:
+async def test_a_frame_that_was_too_large_for_the_upstream_goes_by_http_from_then_on(
+    *, stream: bool, replay: str
+) -> None:
     def script(turn: Turn) -> Play:
         large = turn.transport == "ws" and len(turn.raw) > 20_000
         return Play(items=[message(f"answer {turn.number}")], faults=[CloseAfter(0, 1009)] if large else ())
 
-    async with rigged(script) as rig:
+    async with rigged(script, replay_ambiguous=replay) as rig:
         rig.checked = False  # the turn that the upstream did not take is sent again by its client
         talk = Talk(rig, stream=stream)
         assert (await talk.say("a" * 30_000)).own_error == "link_lost"
+        assert len(rig.up.turns) == 1
         for _ in range(BREAKER.after):
             assert (await talk.send()).way == ("http", "too_large")
         assert [(await Talk(rig).say(text)).way for text in "bc"] == [FIRST] * 2

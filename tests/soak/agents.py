@@ -102,7 +102,7 @@ def _of_stream(raw: bytes, way: str) -> tuple[Seen, list[Json]]:
         )
     if last.get("type") == "error":
         code = last["code"] or ""
-        own = code if code in {"link_lost", "upstream_refused"} else ""
+        own = code if code in {"link_lost", "upstream_late", "upstream_refused"} else ""
         return Seen("error", 200, code, own, way=way), []
     return Seen("broken", 200, way=way), []
 

@@ -186,6 +186,7 @@ class Judge:
             "link_lost": cut or restarted,
             "upstream_refused": sum(map(_refused, turns)) > 1,
             "upstream_unreachable": away or (by_http and bool(faults & CUTS)),
+            "upstream_late": bool(faults & HANGS),
             "shutting_down": restarted,
         }
         if seen.own:

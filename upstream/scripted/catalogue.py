@@ -160,13 +160,13 @@ TURNS: dict[str, Choice] = {
     "silent": Choice(
         "no event at all, while pings are answered",
         "a service that takes a turn and is never heard of again",
-        "a stream is kept alive by comments; it is the client that gives up",
+        "a stream is kept alive by comments, until `--first-event-timeout` (`upstream_late`) or the client gives up",
         _always(Silence()),
     ),
     "stalled": Choice(
         f"no event after the first {SPOKEN}, while pings are answered",
         "an answer that stops in its middle",
-        "the answer so far, then comments; it is the client that gives up",
+        "the answer so far, then comments, until `--event-timeout` (`upstream_late`) or the client gives up",
         _always(Silence(SPOKEN)),
     ),
     "late": Choice(

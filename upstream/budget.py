@@ -9,6 +9,7 @@ Sizes are upper bounds: what two holders share is charged to both.
 from __future__ import annotations
 
 import heapq
+import sys
 from dataclasses import dataclass, field
 from itertools import count
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
@@ -16,6 +17,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable, Mapping
 
+    from upstream.head import Head
     from upstream.items import Item
     from upstream.pipeline import Context
     from upstream.resolve import Offer
@@ -54,6 +56,11 @@ def item_weight(item: Item) -> int:
     """Bytes that an item takes at most, with what was made of it."""
     made = item.facts.made
     return _PER_ITEM + len(item.raw) + len(item.tokens) + (len(made.segment.raw) if made is not None else 0)
+
+
+def head_weight(head: Head) -> int:
+    """Bytes that a head takes beside its tools: its tokens, and the instructions that they were made of."""
+    return len(head.raw) + sys.getsizeof(head.told.instructions) + _PER_ITEM
 
 
 def offer_weight(offer: Offer) -> int:

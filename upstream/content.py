@@ -12,7 +12,7 @@ from collections import OrderedDict, deque
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from upstream.budget import KEY, WHOLE, Scope, item_weight, offer_weight
+from upstream.budget import KEY, WHOLE, Scope, head_weight, item_weight, offer_weight
 from upstream.resolve import read_offer
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ class Shelf:
     limit: int = 0
     gone: Callable[[], object] = field(default=lambda: None, repr=False)
     """Told when everything has to go."""
-    heads: deque[Head] = field(default_factory=lambda: deque(maxlen=_HEADS), repr=False)
+    heads: deque[Head] = field(default_factory=deque, repr=False)
     held: int = 0
     """Bytes of it, at most."""
     _items: OrderedDict[bytes, tuple[Item, int]] = field(default_factory=OrderedDict, repr=False)
@@ -68,10 +68,15 @@ class Shelf:
             self.held += offer_weight(offer)
         if all(head is not one for one in self.heads):
             self.heads.append(head)
+            self.held += head_weight(head)
         while len(self._offers) > _OFFERS:
             self.held -= self._offers.popitem(last=False)[1][1]
+        while len(self.heads) > _HEADS:
+            self.held -= head_weight(self.heads.popleft())
         while self.held > self.limit and self._items:
             self.held -= self._items.popitem(last=False)[1][1]
+        while self.held > self.limit and self.heads:
+            self.held -= head_weight(self.heads.popleft())
 
     def evict(self) -> None:
         """Forget everything: a budget is exceeded."""

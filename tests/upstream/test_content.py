@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tests.upstream.engines.prompts import call, histories, output, said
 from tests.upstream.helpers import SEALER, WEATHER, items, members, serving
 from upstream.admit import Admission, Turn
-from upstream.budget import KEY, PROCESS, Budget, item_weight, offer_weight
+from upstream.budget import KEY, PROCESS, Budget, head_weight, item_weight, offer_weight
 from upstream.content import CACHING, Contents, Shelf
 from upstream.engine import Delta, End, Start, Stop
 from upstream.head import Told, head
@@ -63,6 +63,21 @@ def test_an_offer_that_came_before_is_not_read_again() -> None:
     assert contents.of(_YOU).offer(_TOOLS) is not offer
 
 
+def test_heads_are_charged_with_their_instructions_and_leave_when_there_is_no_room() -> None:
+    budget = _budget()
+    contents = Contents(budget, limit=500_000)
+    shelf = contents.of(_ME)
+    for number in range(20):
+        contents.put(_ME, shelf, (), Offer(), head(Style(), Told(f"{number} " + "x" * 100_000)))
+
+    assert budget.used() == shelf.held == sum(head_weight(one) for one in shelf.heads)
+    assert 100_000 * len(shelf.heads) < shelf.held <= 500_000
+    for number in range(20):
+        contents.put(_ME, shelf, (), Offer(), head(Style(), Told(str(number))))
+    assert len(shelf.heads) == 8
+    assert budget.used() == shelf.held == sum(head_weight(one) for one in shelf.heads)
+
+
 def test_without_a_budget_nothing_is_kept() -> None:
     contents = Contents(None)
     (item,) = items("hi")
@@ -76,7 +91,7 @@ def test_without_a_budget_nothing_is_kept() -> None:
 def test_a_shelf_is_bounded_and_what_was_not_used_for_longest_leaves(order: list[int], room: int) -> None:
     made = [items(f"item {number:02}")[0] for number in range(13)]
     weight = item_weight(made[0])
-    shelf = Shelf(room * weight)
+    shelf = Shelf(room * weight + head_weight(_HEAD))
     used: list[int] = []
     for number in order:
         if shelf.item(made[number].raw) is None:
@@ -85,7 +100,7 @@ def test_a_shelf_is_bounded_and_what_was_not_used_for_longest_leaves(order: list
         kept = [one for one in range(13) if made[one].raw in shelf._items]
 
         assert kept == sorted(used)
-        assert shelf.held == len(used) * weight
+        assert shelf.held == len(used) * weight + head_weight(_HEAD)
 
 
 def test_few_offers_and_heads_are_kept() -> None:
@@ -96,7 +111,7 @@ def test_few_offers_and_heads_are_kept() -> None:
 
     assert shelf.offer(offers[-1].raw) is offers[-1]
     assert shelf.offer(offers[0].raw) is not offers[0]
-    assert shelf.held == sum(map(offer_weight, offers[-8:]))
+    assert shelf.held == sum(map(offer_weight, offers[-8:])) + sum(map(head_weight, shelf.heads))
     assert len(shelf.heads) == 8
 
 
@@ -105,12 +120,12 @@ def test_a_shelf_is_charged_to_its_owner_and_to_the_process() -> None:
     budget = _budget()
     shelf = _put(Contents(budget), item)
 
-    assert budget.held(shelf) == budget.used() == shelf.held == item_weight(item)
+    assert budget.held(shelf) == budget.used() == shelf.held == item_weight(item) + head_weight(_HEAD)
 
 
 @pytest.mark.parametrize("level", [KEY, PROCESS])
 def test_a_shelf_that_a_budget_has_no_room_for_goes_as_a_whole(level: str) -> None:
-    contents = Contents(_budget(**{level: 3000}))
+    contents = Contents(_budget(**{level: 4000}))
     first, second = items("x" * 1000, "y" * 1000)
     shelf = _put(contents, first)
     _put(contents, second)

@@ -47,9 +47,10 @@ WHOLE: Final = Scope(PROCESS)
 
 
 def weight(context: Context) -> int:
-    """Bytes that a conversation takes at most: its items, what is kept of each, and its tools as read."""
-    tools = len(context.resolved.offer.raw)
-    return context.size + context.rendered.size + _PER_ITEM * len(context.items) + _PER_TOOL_BYTE * tools + _PER_STATE
+    """Bytes that a conversation takes at most: its items, what is kept of each, its tools as read, and its head."""
+    tools, head = len(context.resolved.offer.raw), head_weight(context.head) if context.head is not None else 0
+    items = context.size + context.rendered.size + _PER_ITEM * len(context.items)
+    return items + _PER_TOOL_BYTE * tools + head + _PER_STATE
 
 
 def item_weight(item: Item) -> int:

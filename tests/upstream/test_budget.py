@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import weakref
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from hypothesis import given, settings
@@ -10,8 +10,10 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from tests.upstream.helpers import WEATHER, items, members
 from upstream.budget import CONNECTION, KEY, LANE, PROCESS, WHOLE, Budget, Scope, weight
+from upstream.head import Told, head
 from upstream.pipeline import EMPTY, extend
 from upstream.resolve import Resolved, read_offer
+from upstream.style import Style
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -245,7 +247,7 @@ def test_what_stays_is_never_larger_than_what_went_last(sizes: list[int], limit:
     assert budget.used() == sum(holder.size for holder in holders) <= limit
 
 
-def test_the_weight_counts_items_bytes_and_tools() -> None:
+def test_the_weight_counts_items_bytes_tools_and_what_stands_before_them() -> None:
     few = extend(EMPTY, items("x" * 10_000))
     many = extend(EMPTY, items(*("x" for _ in range(100))))
     offer = read_offer(members(tools=[WEATHER] * 100)["tools"])
@@ -253,3 +255,5 @@ def test_the_weight_counts_items_bytes_and_tools() -> None:
     assert 10_000 + few.rendered.size < weight(few) < 25_000
     assert weight(many) > 100 * 1000
     assert weight(few.under(Resolved("m", offer))) > weight(few) + 5 * len(offer.raw)
+    told = head(Style(), Told("x" * 10_000))
+    assert weight(replace(few, head=told)) > weight(few) + 10_000 + len(told.raw)

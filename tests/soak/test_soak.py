@@ -172,9 +172,18 @@ def test_only_a_turn_that_its_upstream_never_ends_is_given_up(
     assert court.judge.hangs(court.body) == hangs
 
 
-@pytest.mark.parametrize(("grown", "wrong"), [(0, 0), (40_000, 1)])
-def test_what_grows_from_the_second_quarter_to_the_last_is_a_leak(tmp_path: Path, grown: int, wrong: int) -> None:
+@pytest.mark.parametrize(
+    ("later", "wrong"),
+    [
+        (Sample(0, 5, 0, 50, 30, 80_000, 40), 0),
+        (Sample(0, 5, 0, 50, 30, 120_000, 40), 1),
+        (Sample(0, 20, 0, 50, 60, 80_000, 55), 0),
+        (Sample(0, 5, 0, 500, 130, 80_000, 140), 3),
+    ],
+    ids=["nothing", "memory", "as many links as there is talk", "heads, tasks and files"],
+)
+def test_what_grows_from_the_second_quarter_to_the_last_is_a_leak(tmp_path: Path, later: Sample, wrong: int) -> None:
     soak = Soak(SHORT, tmp_path)
-    soak._samples = [Sample(at, 5, 0, 50, 30, 80_000 + (grown if at > 11 else 0), 40) for at in range(16)]
+    soak._samples = [Sample(0, 5, 0, 50, 30, 80_000, 40)] * 12 + [later] * 4
     assert soak._growth()["rss"][0] == 80_000
     assert soak._judge.wrong["leaks"] == wrong

@@ -105,7 +105,7 @@ def _report(sections: Sequence[Section], out: Path | None, *, quick: bool) -> st
     if quick:
         preface.append("A quick run: few turns and small sizes. It shows that everything works, not how fast.")
     if out is not None and not drawn:
-        preface.append("No plots: matplotlib is not installed (`pip install 'deltawire[bench]'`).")
+        preface.append("No plots: matplotlib is not installed (in the checkout: `pip install -e '.[bench]'`).")
     text = markdown("Measured", preface, sections, plotted=drawn)
     if out is not None:
         (out / "report.md").write_text(text, encoding="utf-8")

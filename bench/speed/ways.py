@@ -38,7 +38,7 @@ SIDECAR = Way(
 )
 APPEND = Way(
     "sidecar, append",
-    "the same, over the wire of the prototype, where one response goes on",
+    "the same over `append`, where one response goes on",
     "websocket",
     sidecar=("--append", "auto"),
 )

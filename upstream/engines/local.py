@@ -85,7 +85,9 @@ class Local:
         if line.startswith("http://127.0.0.1:"):
             return line
         await self.close()
-        raise ValueError("the local engine does not start; it needs, in the checkout: .venv/bin/pip install '.[local]'")
+        raise ValueError(
+            "the local engine does not start; it needs, in the checkout: .venv/bin/pip install -e '.[local]'"
+        )
 
 
 async def _first_line(output: asyncio.StreamReader | None) -> str:

@@ -26,7 +26,7 @@ _SHIFT: Final = 0x100
 
 
 class TokenizerJson:
-    """The vocabulary of a file. Needs the extra `deltawire[tokenizers]`."""
+    """The vocabulary of a file. Needs the extra `tokenizers`."""
 
     def __init__(self, path: str) -> None:
         self.name = path
@@ -92,7 +92,9 @@ def _tokenizer(path: str, text: str) -> Any:
     try:
         return import_module("tokenizers").Tokenizer.from_str(text)
     except ModuleNotFoundError:
-        raise ValueError("a vocabulary out of a file needs: pip install 'deltawire[tokenizers]'") from None
+        raise ValueError(
+            "a vocabulary out of a file needs, in the checkout: .venv/bin/pip install -e '.[tokenizers]'"
+        ) from None
     except Exception as error:  # noqa: BLE001 - the library raises nothing narrower
         raise ValueError(f"vocabulary {path}: {error}") from None
 

@@ -57,7 +57,7 @@ async def test_a_process_that_died_is_started_again() -> None:
 
 async def test_a_process_that_does_not_start_is_one_clear_line_and_overloaded_to_a_client() -> None:
     engine = _engine("raise SystemExit(1)")
-    with pytest.raises(ValueError, match=r"^the local engine does not start; .*pip install '\.\[local\]'"):
+    with pytest.raises(ValueError, match=r"^the local engine does not start; .*pip install -e '\.\[local\]'"):
         await engine.ready()
     with pytest.raises(ApiError) as refused:
         await anext(engine.generate(prompt("hi")))

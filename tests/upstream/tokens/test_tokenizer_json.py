@@ -100,5 +100,5 @@ def test_without_the_extra_the_error_says_how_to_get_it(tmp_path: Path, monkeypa
     path = tmp_path / "tokenizer.json"
     path.write_text(json.dumps(described()))
     monkeypatch.setitem(sys.modules, "tokenizers", None)
-    with pytest.raises(ValueError, match=r"pip install 'deltawire\[tokenizers\]'$"):
+    with pytest.raises(ValueError, match=r"pip install -e '\.\[tokenizers\]'$"):
         load(str(path))

@@ -95,7 +95,8 @@ def run(words: Sequence[str]) -> int:
     parser.add_argument("traces", metavar="TRACE.jsonl", nargs="+", type=Path, help="trace files, or folders of them")
     parser.add_argument("--markdown", metavar="FILE", type=Path, help="write the report as Markdown")
     parser.add_argument("--json", metavar="FILE", type=Path, help="write the report as JSON")
-    parser.add_argument("--features", choices=_OFFERS, default="none", help="what the upstream offers")
+    offers = "what the upstream offers: some of envelope, append, context, in this order, by commas; or none"
+    parser.add_argument("--features", metavar="NAMES", choices=_OFFERS, default="none", help=offers)
 
     def checked(given: argparse.Namespace) -> int:
         missing = next((path for path in given.traces if not path.exists()), None)

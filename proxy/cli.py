@@ -176,13 +176,13 @@ def _renamed(found: dict[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
 
 
 def _key(words: Sequence[str], _: Mapping[str, str]) -> int:
-    import upstream.keys  # noqa: PLC0415 - see above
+    import upstream.access.keys  # noqa: PLC0415 - see above
 
     made = parser("deltawire key", "Makes an API key: shown once, with the entry for the server's --keys file.", ())
     made.add_argument("name", metavar="NAME", help="whose key it is; unique in the file")
     made.add_argument("--json", action="store_true", help="print the entry as JSON instead of TOML")
     given = made.parse_args(words)
-    say(*upstream.keys.shown(given.name, as_json=given.json))
+    say(*upstream.access.keys.shown(given.name, as_json=given.json))
     return 0
 
 

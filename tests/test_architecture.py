@@ -38,9 +38,9 @@ DOING = {
     *(f"proxy.{name}" for name in ("passthrough", "relay", "serve", "tasks", "turn", "upgrade")),
     *(
         f"upstream.{name}"
-        for name in ("admin", "app", "http_api", "http_io", "http_stored", "jobs", "library", "listener")
+        for name in ("admin", "app", "http.api", "http.io", "http.stored", "http.jobs", "kept.library", "listener")
     ),
-    *(f"upstream.{name}" for name in ("settling", "sim", "sinks", "tasks", "ws_api")),
+    *(f"upstream.{name}" for name in ("settling.settling", "engines.sim", "settling.sinks", "tasks", "websocket.api")),
     *(
         f"upstream.engines.{name}"
         for name in ("chat", "endpoint", "llamacpp", "local", "select", "sglang", "vllm", "weights")
@@ -58,11 +58,31 @@ DOING = {
 DECIDING = {
     *(f"proxy.{name}" for name in ("answer", "plan", "pool", "recovery", "frame", "request", "headers", "dialect")),
     *(f"proxy.{name}" for name in ("settings", "options", "explain", "bodies", "page", "egress")),
-    *(f"upstream.{name}" for name in ("recall", "shelf", "stored_form", "vault")),
-    *(f"upstream.{name}" for name in ("backlog", "books", "ledger", "lineage", "outcome", "run")),
+    *(f"upstream.{name}" for name in ("kept.recall", "kept.shelf", "kept.stored_form", "kept.vault")),
     *(
         f"upstream.{name}"
-        for name in ("pipeline", "frame", "lane", "lanes", "validate", "resolve", "render", "seal", "store")
+        for name in (
+            "settling.backlog",
+            "settling.books",
+            "settling.ledger",
+            "kept.lineage",
+            "settling.outcome",
+            "turns.run",
+        )
+    ),
+    *(
+        f"upstream.{name}"
+        for name in (
+            "stages.pipeline",
+            "websocket.frame",
+            "websocket.lane",
+            "websocket.lanes",
+            "stages.validate",
+            "stages.resolve",
+            "stages.render",
+            "turns.seal",
+            "kept.store",
+        )
     ),
 }
 """What has to stay so whatever becomes of the list above."""
@@ -157,6 +177,13 @@ def test_the_page_on_the_architecture_names_every_file_of_the_sidecar_on_its_sid
     deciding, doing = ([f"proxy.{name}" for name in re.findall(r"`(\w+)`", part)] for part in said.groups())
     assert sorted(deciding + doing) == sorted(name for name in SOURCES if name.startswith("proxy."))
     assert {name for name in DOING if name.startswith("proxy.")} <= set(doing)
+
+
+def test_the_page_on_the_architecture_names_every_package_of_the_server() -> None:
+    page = (ROOT / "docs/architecture.md").read_text()
+    assert set(re.findall(r"`upstream/(\w+)/`", page)) == {
+        name[9:] for name in PACKAGES if name.startswith("upstream.")
+    }
 
 
 @pytest.mark.parametrize("name", sorted(SOURCES.keys() - DOING))

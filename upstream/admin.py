@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from aiohttp import web
 
 from telemetry import health, lag
-from upstream.budget import CONNECTION, KEY, LANE, PROCESS
+from upstream.kept.budget import CONNECTION, KEY, LANE, PROCESS
 from upstream.listener import Runner
 from upstream.tasks import spawn
 
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from telemetry.server_metrics import ServerMetrics
-    from upstream.sinks import Sinks
-    from upstream.store import Store
-    from upstream.ws_api import WsApi
+    from upstream.kept.store import Store
+    from upstream.settling.sinks import Sinks
+    from upstream.websocket.api import WsApi
 
 _FORCE = 1.0
 

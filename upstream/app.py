@@ -13,24 +13,24 @@ from aiohttp import web
 
 from telemetry.server_metrics import ServerMetrics
 from upstream import admin
-from upstream.admit import Admission
-from upstream.books import Books
-from upstream.budget import CONNECTION, KEY, LANE, PROCESS, Budget
+from upstream.access.gate import Gate
+from upstream.access.keys import BadKeysError, Keyring, read_keys
 from upstream.engines.select import engine_for, models
-from upstream.gate import Gate
-from upstream.http_api import HttpApi, now, stamp
-from upstream.http_io import STREAM_END
-from upstream.keys import BadKeysError, Keyring, read_keys
+from upstream.http.api import HttpApi, now, stamp
+from upstream.http.io import STREAM_END
+from upstream.kept.budget import CONNECTION, KEY, LANE, PROCESS, Budget
+from upstream.kept.recall import Recall
+from upstream.kept.store import Store
 from upstream.listener import Runner
-from upstream.recall import Recall
-from upstream.run import Server
-from upstream.screens import chain
-from upstream.seal import Sealer
-from upstream.sinks import Sinks
-from upstream.store import Store
-from upstream.style import Style
-from upstream.style import check as check_style
-from upstream.ws_api import WsApi
+from upstream.settling.books import Books
+from upstream.settling.sinks import Sinks
+from upstream.stages.screens import chain
+from upstream.stages.style import Style
+from upstream.stages.style import check as check_style
+from upstream.turns.admit import Admission
+from upstream.turns.run import Server
+from upstream.turns.seal import Sealer
+from upstream.websocket.api import WsApi
 from wire.extensions import CONTEXT
 
 if TYPE_CHECKING:
@@ -123,7 +123,7 @@ async def _started(
     )
     behind = sinks.library.writer if sinks.library is not None else None
     books = Books(metrics, admission.gate.holder, sinks.ledger, behind)
-    server = Server(engine, admission, books, Recall(admission.store, admission.empty, sinks.library), now)
+    server = Server(engine, admission, books, Recall(admission.store, admission.reader.empty, sinks.library), now)
     sockets = WsApi(settings, server)
     api = HttpApi(settings, server, sockets)
     app = web.Application(middlewares=[api.guard], client_max_size=settings.max_body)

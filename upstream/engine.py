@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
 
-    from upstream.items import Item
-    from upstream.persistent import Seq
-    from upstream.render import Tokens
-    from upstream.resolve import Tool
+    from upstream.stages.items import Item
+    from upstream.stages.persistent import Seq
+    from upstream.stages.render import Tokens
+    from upstream.stages.resolve import Tool
 
 Kind = Literal["reasoning", "message", "function_call", "custom_tool_call"]
 

@@ -7,7 +7,7 @@ import secrets
 import structlog
 from aiohttp import web
 
-from upstream.http_io import as_error
+from upstream.http.io import as_error
 from wire.errors import CLIENT_ERROR, SERVER_ERROR, invalid_request, server_error
 
 _log = structlog.get_logger("upstream")

@@ -45,20 +45,20 @@ class UpstreamSettings:
     secret: str = ""
     """What reasoning items are sealed with; empty makes a key that lives as long as the process."""
     keys: str = ""
-    """File of API keys (upstream.keys); empty takes any."""
+    """File of API keys (upstream.access.keys); empty takes any."""
     vocabulary: str = "o200k_harmony"
     """What text becomes tokens by (upstream.tokens): a name, or the path of a `tokenizer.json`."""
     template: str = "harmony"
     """How a conversation is rendered (upstream.templates)."""
     caching: str = "websocket"
-    """What is kept between requests (upstream.content); without lanes there are no WebSockets."""
+    """What is kept between requests (upstream.kept.content); without lanes there are no WebSockets."""
     screen: str = "off"
-    """Whether conversations are screened before they are answered (upstream.screens): `on` or `off`."""
+    """Whether conversations are screened before they are answered (upstream.stages.screens): `on` or `off`."""
     max_cache: int = 1024 * MIB
     max_key_cache: int = 512 * MIB
     max_connection_cache: int = 256 * MIB
     max_lane_cache: int = 128 * MIB
-    """Bytes of conversations kept between turns: by the process, for a key, a connection, a lane (upstream.budget)."""
+    """Bytes of conversations kept between turns: of the process, a key, a connection, a lane (upstream.kept.budget)."""
     store: str = "memory"
     """Where stored responses are: `memory`, or there and in the Redis of this URL, which needs a secret."""
     store_ttl: float = 30 * 24 * 3600.0
@@ -88,7 +88,7 @@ class UpstreamSettings:
     background_bytes: int = 64 * MIB
     """Events of responses in the background that are kept to be streamed again; the oldest leave first."""
     ledger: str = ""
-    """File that a line of each turn's usage is appended to (upstream.ledger); empty for none."""
+    """File that a line of each turn's usage is appended to (upstream.settling.ledger); empty for none."""
     ledger_waiting: int = 16384
     """Lines that may wait to be written, running turns included; further turns wait."""
     drain_seconds: float = 10.0

@@ -17,7 +17,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from upstream.sim import pieces
+from upstream.engines.sim import pieces
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from aiohttp import WSCloseCode, WSMsgType, web
 
-from upstream.frame import is_text
 from upstream.settings import UpstreamSettings
-from upstream.ws_api import open_socket
+from upstream.websocket.api import open_socket
+from upstream.websocket.frame import is_text
 
 
 async def echo(request: web.Request) -> web.StreamResponse:

@@ -10,15 +10,15 @@ import pytest
 
 from tests.support.rig import Talk, rigged
 from tests.upstream.helpers import serving
-from upstream import pipeline
-from upstream.admit import Admission
+from upstream.stages import pipeline
+from upstream.turns.admit import Admission
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from upstream.admit import Turn
-    from upstream.items import Item
-    from upstream.lane import Kept
+    from upstream.stages.items import Item
+    from upstream.turns.admit import Turn
+    from upstream.websocket.lane import Kept
 
 TURNS = 12
 FIRST, DELTA, CAUGHT = ("full", "first_turn"), ("delta", None), ("full", "context_mismatch")
@@ -43,7 +43,7 @@ async def test_every_turn_on_a_lane_that_holds_something_else_is_caught_and_no_o
         kept = settle(self, turn)
         if kept is None or settled % 2:
             return kept
-        return replace(kept, context=pipeline.extend(self._proven, FAULTS[fault](list(kept.context.items))))
+        return replace(kept, context=pipeline.extend(self.reader.proven, FAULTS[fault](list(kept.context.items))))
 
     with patch.object(Admission, "settle", faulty):
         async with serving() as server, rigged(url=f"{server.url}/v1") as rig:

@@ -16,8 +16,8 @@ import pytest
 from tests.e2e.sidecar import Server
 from tests.support import http
 from upstream.engine import Usage
-from upstream.ledger import line
-from upstream.outcome import Outcome
+from upstream.settling.ledger import line
+from upstream.settling.outcome import Outcome
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -21,8 +21,8 @@ import proxy.app
 from proxy import cli
 from tests.support import http
 from tests.support.commands import Command
+from upstream.access.keys import read_keys
 from upstream.engines import weights
-from upstream.keys import read_keys
 from upstream.scripted.chaos import listing
 
 if TYPE_CHECKING:
@@ -102,7 +102,7 @@ def test_the_module_is_the_command() -> None:
 def test_a_sidecar_does_not_load_the_server_nor_what_only_some_settings_need() -> None:
     code = """
 import sys, proxy.cli
-print(sorted({*sys.modules} & {"upstream.app", "upstream.http_api", "upstream.keys", "bench", "redis", "cryptography"}))
+print(sorted({*sys.modules} & {"upstream.app", "upstream.http.api", "upstream.access.keys", "bench", "redis", "cryptography"}))
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=SECONDS)
     assert done.stdout.strip() == "[]"

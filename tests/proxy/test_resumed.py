@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 from proxy.answer import Answer, OutOfOrder, Phase, Step
 from proxy.resumed import ResumedAnswer
 from tests.upstream.helpers import SEALER, WEATHER, members
-from upstream import answer as direct
-from upstream.asked import asked
 from upstream.engine import Delta, End, Part, Start, Stop, Summary
-from upstream.request import read_request
-from upstream.resolve import Offer, offer_for
-from upstream.resumed import ResumedAnswer as Told
+from upstream.stages.resolve import Offer, offer_for
+from upstream.turns import answer as direct
+from upstream.turns.asked import asked
+from upstream.turns.request import read_request
+from upstream.turns.resumed import ResumedAnswer as Told
 from wire.errors import server_error
 
 Json = dict[str, Any]

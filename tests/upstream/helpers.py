@@ -13,22 +13,22 @@ from pydantic import BaseModel, TypeAdapter
 
 from telemetry.server_metrics import ServerMetrics
 from upstream.app import Running, start
-from upstream.asked import asked
-from upstream.books import Books
-from upstream.items import Item, read_items
-from upstream.recall import Recall
-from upstream.request import read_request
-from upstream.resolve import Offer
-from upstream.run import Server
-from upstream.seal import Sealer
+from upstream.kept.recall import Recall
 from upstream.settings import UpstreamSettings
+from upstream.settling.books import Books
+from upstream.stages.items import Item, read_items
+from upstream.stages.resolve import Offer
+from upstream.turns.asked import asked
+from upstream.turns.request import read_request
+from upstream.turns.run import Server
+from upstream.turns.seal import Sealer
 from wire.sse import Parser
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from upstream.admit import Admission
     from upstream.engine import Engine
+    from upstream.turns.admit import Admission
 
 SEALER = Sealer("a key for tests")
 TERMINAL = {"response.completed", "response.incomplete", "response.failed", "response.done", "error"}
@@ -60,7 +60,7 @@ async def serving(**settings: Any) -> AsyncIterator[Running]:
 
 def server_of(engine: Engine, admission: Admission) -> Server:
     """What turns share, with books that are kept nowhere but in metrics."""
-    books, recall = Books(ServerMetrics(), admission.gate.holder), Recall(admission.store, admission.empty)
+    books, recall = Books(ServerMetrics(), admission.gate.holder), Recall(admission.store, admission.reader.empty)
     return Server(engine, admission, books, recall, lambda: 9)
 
 

@@ -10,8 +10,8 @@ import pytest
 
 from tests.upstream.helpers import answer_of, post, turn
 from upstream.app import start
-from upstream.ledger import LedgerFile
 from upstream.settings import UpstreamSettings
+from upstream.settling.ledger import LedgerFile
 from wire.sse import Parser
 
 if TYPE_CHECKING:

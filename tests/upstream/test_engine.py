@@ -1,8 +1,8 @@
 from tests.upstream.engines.prompts import NO_TOKENS
 from tests.upstream.helpers import items
 from upstream.engine import Delta, Engine, Prompt
-from upstream.persistent import Seq
-from upstream.sim import Sim
+from upstream.engines.sim import Sim
+from upstream.stages.persistent import Seq
 
 
 def test_the_simulated_agent_keeps_the_contract() -> None:

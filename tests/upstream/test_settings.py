@@ -2,9 +2,9 @@ from dataclasses import FrozenInstanceError, fields
 
 import pytest
 
-from upstream.content import CACHING
+from upstream.kept.content import CACHING
 from upstream.settings import UpstreamSettings
-from upstream.style import Style
+from upstream.stages.style import Style
 
 
 def test_settings_cannot_be_changed_once_made() -> None:

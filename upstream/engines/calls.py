@@ -17,7 +17,7 @@ from upstream.engines.functions import custom_input, start_of
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from upstream.resolve import Tool
+    from upstream.stages.resolve import Tool
 
 
 @dataclass(slots=True)

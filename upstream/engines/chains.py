@@ -17,7 +17,7 @@ from upstream.templates.parts import Segment, plain
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from upstream.items import Item
+    from upstream.stages.items import Item
 
 _MAX_ITEMS_OF_ANSWER = 16
 

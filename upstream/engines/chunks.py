@@ -12,7 +12,7 @@ from upstream.engines.numbers import usage
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from upstream.resolve import Tool
+    from upstream.stages.resolve import Tool
 
 _REASONING = ("reasoning_content", "reasoning")
 _ANSWER = ("content", "refusal")

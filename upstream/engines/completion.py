@@ -12,7 +12,7 @@ from upstream.engines.tags import Tags
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from upstream.resolve import Tool
+    from upstream.stages.resolve import Tool
 
 
 class Completion:

@@ -16,7 +16,7 @@ from upstream.problems import unsupported
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from upstream.resolve import Tool
+    from upstream.stages.resolve import Tool
     from upstream.templates.parts import Told
 
 CUSTOM_INPUT = "input"

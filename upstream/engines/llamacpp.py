@@ -23,7 +23,7 @@ from upstream.templates.parts import Run, Segment, plain, without_tags
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
 
-    from upstream.items import Item
+    from upstream.stages.items import Item
 
 _COMPLETION, _TOKENIZE, _PROPS = "/completion", "/tokenize", "/props"
 _SHORT = 32

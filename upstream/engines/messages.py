@@ -12,15 +12,15 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from upstream.engines.functions import custom_arguments, function_name
-from upstream.items import OUTPUTS
-from upstream.resolve import ADDITIONAL
+from upstream.stages.items import OUTPUTS
+from upstream.stages.resolve import ADDITIONAL
 from wire.errors import invalid_request
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from upstream.engine import Prompt
-    from upstream.items import Item
+    from upstream.stages.items import Item
 
 TEXTS = {"input_text": "text", "output_text": "text", "text": "text", "refusal": "refusal"}
 """Kinds of content that are text, and the member that holds it."""

@@ -17,7 +17,7 @@ from upstream.templates.chatml import END, START
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from upstream.resolve import Tool
+    from upstream.stages.resolve import Tool
     from upstream.tokens.vocabulary import Vocabulary
 
 _END_OF_TEXT = "<|endoftext|>"

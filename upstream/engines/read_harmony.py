@@ -39,7 +39,7 @@ from upstream.templates.harmony import (
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from upstream.resolve import Tool
+    from upstream.stages.resolve import Tool
     from upstream.tokens.vocabulary import Vocabulary
 
 STOPS = (RETURN, CALL)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from upstream.engines.reader import Reader
-    from upstream.resolve import Tool
+    from upstream.stages.resolve import Tool
     from upstream.tokens.vocabulary import Vocabulary
 
 HARMONY: Final = "harmony"

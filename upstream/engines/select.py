@@ -10,8 +10,8 @@ from upstream.engines.llamacpp import LlamaCpp
 from upstream.engines.reading import reading
 from upstream.engines.salt import Salts
 from upstream.engines.sglang import Sglang
+from upstream.engines.sim import Sim
 from upstream.engines.vllm import Vllm
-from upstream.sim import Sim
 from upstream.tokens import vocabulary
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from upstream.templates.chatml import CALL, THINK
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from upstream.resolve import Tool
+    from upstream.stages.resolve import Tool
 
 _Inside = Literal["reasoning", "call"]
 _OPENING: dict[str, _Inside] = {f"<{THINK}>": "reasoning", f"<{CALL}>": "call"}

@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Final
 from upstream.engines.functions import functions, offered
 from upstream.engines.messages import call_of
 from upstream.problems import unsupported
-from upstream.resolve import ADDITIONAL
+from upstream.stages.resolve import ADDITIONAL
 from upstream.templates.parts import Past, Run, Segment, Shown, merged, no_form, output_of, text_of
 from wire.errors import invalid_request
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from upstream.items import Item
+    from upstream.stages.items import Item
     from upstream.templates.parts import Told
 
 START, END = "<|im_start|>", "<|im_end|>"

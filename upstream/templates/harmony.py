@@ -15,14 +15,14 @@ from typing import TYPE_CHECKING, Final
 from upstream.engines.functions import function_name, offered
 from upstream.engines.messages import call_of
 from upstream.problems import unsupported
-from upstream.resolve import ADDITIONAL
+from upstream.stages.resolve import ADDITIONAL
 from upstream.templates.parts import Run, Segment, Shown, merged, no_form, output_of, text_of
 from upstream.templates.typescript import namespace
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from upstream.items import Item
+    from upstream.stages.items import Item
     from upstream.templates.parts import Past, Told
 
 START, MESSAGE, CHANNEL, CONSTRAIN = "<|start|>", "<|message|>", "<|channel|>", "<|constrain|>"

@@ -15,8 +15,8 @@ from upstream.engines.messages import TEXTS
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from upstream.items import Item
-    from upstream.resolve import Tool
+    from upstream.stages.items import Item
+    from upstream.stages.resolve import Tool
 
 _SHOWN_OF_A_TYPE: Final = 64
 

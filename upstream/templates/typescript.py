@@ -14,7 +14,7 @@ from upstream.engines.functions import functions
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from upstream.resolve import Tool
+    from upstream.stages.resolve import Tool
 
 _SCALARS: Final = {"string": "string", "number": "number", "integer": "number", "boolean": "boolean", "null": "null"}
 _INDENT: Final = "    "

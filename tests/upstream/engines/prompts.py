@@ -8,14 +8,14 @@ from hypothesis import strategies as st
 
 from tests.upstream.helpers import items
 from upstream.engine import Delta, End, Part, Prompt, Start, Stop
-from upstream.head import Head, Told
-from upstream.persistent import Seq
-from upstream.render import EMPTY, Tokens
-from upstream.resolve import Tool
-from upstream.style import Style
+from upstream.stages.head import Head, Told
+from upstream.stages.persistent import Seq
+from upstream.stages.render import EMPTY, Tokens
+from upstream.stages.resolve import Tool
+from upstream.stages.style import Style
 
 if TYPE_CHECKING:
-    from upstream.items import Item
+    from upstream.stages.items import Item
 
 WEATHER = Tool("function", "get_weather", parameters={"type": "object"}, description="The weather.", strict=True)
 PATCH = Tool("custom", "apply_patch", description="Applies a patch.")

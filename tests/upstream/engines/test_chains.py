@@ -12,7 +12,7 @@ from upstream.templates.chatml import EMPTY, extend
 from upstream.templates.parts import plain
 
 if TYPE_CHECKING:
-    from upstream.items import Item
+    from upstream.stages.items import Item
 
 _ME, _OTHER = b"me", b"other"
 

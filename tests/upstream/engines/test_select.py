@@ -6,9 +6,9 @@ from upstream.engines.chat import Chat
 from upstream.engines.llamacpp import LlamaCpp
 from upstream.engines.select import engine_for, models
 from upstream.engines.sglang import Sglang
+from upstream.engines.sim import Sim
 from upstream.engines.vllm import Vllm
 from upstream.settings import UpstreamSettings
-from upstream.sim import Sim
 
 
 async def test_the_setting_names_the_engine() -> None:

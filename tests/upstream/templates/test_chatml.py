@@ -15,7 +15,7 @@ from upstream.templates.parts import Run, plain
 from wire.errors import ApiError
 
 if TYPE_CHECKING:
-    from upstream.items import Item
+    from upstream.stages.items import Item
 
 
 def _thought(text: str) -> Item:

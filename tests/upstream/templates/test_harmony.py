@@ -22,15 +22,15 @@ from openai_harmony import (
 from tests.support.harmony import oracle
 from tests.upstream.engines.prompts import PATCH, WEATHER, call, custom, histories, output, prompt, said
 from tests.upstream.helpers import items
-from upstream.head import Told, head
-from upstream.render import Rendered, Tokens, extend
-from upstream.style import Style
+from upstream.stages.head import Told, head
+from upstream.stages.render import Rendered, Tokens, extend
+from upstream.stages.style import Style
 from upstream.templates import harmony
 from upstream.templates.parts import Past, plain
 from wire.errors import ApiError
 
 if TYPE_CHECKING:
-    from upstream.items import Item
+    from upstream.stages.items import Item
 
 STYLE = Style()
 TOOL = dataclasses.replace(WEATHER, parameters={"type": "object", "properties": {"city": {"type": "string"}}})

@@ -9,7 +9,7 @@ from openai_harmony import Conversation, DeveloperContent, Message, Role, ToolDe
 
 from tests.support.harmony import oracle
 from tests.upstream.engines.prompts import PATCH, SPACED, WEATHER
-from upstream.resolve import Tool
+from upstream.stages.resolve import Tool
 from upstream.templates.typescript import namespace
 
 

@@ -1,0 +1,1 @@
+"""Who may ask, for what, and how much: keys, model lists, limits of requests and tokens."""

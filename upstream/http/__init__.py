@@ -1,0 +1,1 @@
+"""Requests over HTTP: one handler per path, and responses in the background."""

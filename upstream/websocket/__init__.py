@@ -1,0 +1,1 @@
+"""The WebSocket mode: frames, lanes, and what a connection keeps."""

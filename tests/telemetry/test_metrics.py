@@ -1,3 +1,6 @@
+import re
+from pathlib import Path
+
 import pytest
 from prometheus_client import REGISTRY, Metric
 from prometheus_client.parser import text_string_to_metric_families
@@ -61,6 +64,13 @@ def test_the_page_has_exactly_the_published_names_types_and_labels() -> None:
         if not sample.name.endswith(("_bucket", "_sum"))
     }
     assert shown == PUBLISHED
+
+
+def test_the_page_of_the_documentation_has_the_same_names_and_labels() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "metrics.md").read_text()
+    rows = re.findall(r"^\| `(deltawire_[a-z_]+)` \| ([^|]*)\|", page, re.MULTILINE)
+    told = {name: set(re.findall(r"`(\w+)`", labels)) for name, labels in rows}
+    assert told == {name.removesuffix("_count"): labels for name, (_, labels) in PUBLISHED.items()}
 
 
 def test_the_content_type_is_that_of_the_text_format() -> None:

@@ -19,12 +19,13 @@ from proxy.client import ClientSide
 from proxy.egress import proxy_for
 from proxy.handshake import unredirected
 from proxy.links import Links
-from proxy.listener import Runner
+from proxy.listener import unreadable
 from proxy.memory import Memory
 from proxy.passthrough import PassThrough, nothing_added
 from proxy.services import Services
 from proxy.tasks import Tasks
 from telemetry import lag
+from telemetry.listener import Runner
 from telemetry.logs import turn_line
 from telemetry.metrics import Metrics
 from telemetry.recent import Recent
@@ -138,6 +139,7 @@ class Sidecar:
     async def _listen(self, app: web.Application, address: Address) -> str:
         runner = Runner(
             app,
+            unreadable,
             access_log=None,
             handler_cancellation=True,
             auto_decompress=False,

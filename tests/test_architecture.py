@@ -49,6 +49,7 @@ DOING = {
     "state.redis_guard",
     "state.redis_store",
     "telemetry.health",
+    "telemetry.listener",
     "telemetry.lag",
     "telemetry.spans",
     "telemetry.traces",

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 from aiohttp import web
 
 from telemetry import health, lag
+from telemetry.listener import Runner
 from upstream.kept.budget import CONNECTION, KEY, LANE, PROCESS
-from upstream.listener import Runner
+from upstream.listener import unreadable
 from upstream.tasks import spawn
 
 if TYPE_CHECKING:
@@ -49,7 +50,7 @@ async def start(host: str, port: int, metrics: ServerMetrics, draining: Callable
 
     app = web.Application()
     app.add_routes(health.routes(lambda: health.trouble(draining=draining(), lag=last), metrics.render))
-    runner = Runner(app, access_log=None, shutdown_timeout=_FORCE)
+    runner = Runner(app, unreadable, access_log=None, shutdown_timeout=_FORCE)
     await runner.setup()
     try:
         await web.TCPSite(runner, host, port).start()

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import structlog
 from aiohttp import web
 
+from telemetry.listener import Runner
 from telemetry.server_metrics import ServerMetrics
 from upstream import admin
 from upstream.access.gate import Gate
@@ -21,7 +22,7 @@ from upstream.http.io import STREAM_END
 from upstream.kept.budget import CONNECTION, KEY, LANE, PROCESS, Budget
 from upstream.kept.recall import Recall
 from upstream.kept.store import Store
-from upstream.listener import Runner
+from upstream.listener import unreadable
 from upstream.settling.books import Books
 from upstream.settling.sinks import Sinks
 from upstream.stages.screens import chain
@@ -131,7 +132,9 @@ async def _started(
     app.add_routes(api.routes())
     app.on_response_prepare.append(stamp)
     app.on_response_prepare.append(api.tell_limits)
-    runner = Runner(app, handler_cancellation=True, access_log=None, auto_decompress=False, shutdown_timeout=_FORCE)
+    runner = Runner(
+        app, unreadable, handler_cancellation=True, access_log=None, auto_decompress=False, shutdown_timeout=_FORCE
+    )
     await runner.setup()
     site = web.TCPSite(runner, settings.host, settings.port)
     admin.observe(metrics, sockets, admission.store, sinks)

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
 _MAX_DIGITS = 9
 _NAME = re.compile(r"[A-Za-z0-9_-]+")
+_CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
 
 CREDENTIALS = ("authorization", "api-key", "x-api-key", "chatgpt-account-id")
 IDENTITY = (*CREDENTIALS, "openai-organization", "openai-project", "openai-beta")
@@ -76,16 +77,24 @@ def retry_after(headers: Mapping[str, str]) -> float:
 
 
 def through(headers: Collection[tuple[str, str]]) -> list[tuple[str, str]]:
-    """End-to-end headers of a message, order and case kept; our own control headers are not taken from outside."""
+    """End-to-end headers of a message, order and case kept; our own control headers are not taken from outside.
+
+    Control characters become spaces (RFC 9110, 5.5): with them the message could not be sent on.
+    """
     dropped = HOP_BY_HOP | {"host", "content-length"}
     for name, value in headers:
         if name.lower() == "connection":
             dropped |= {token.strip().lower() for token in value.split(",")}
     return [
-        (name, value)
+        (name, _CONTROL.sub(" ", value))
         for name, value in headers
         if (low := name.lower()) not in dropped and not low.startswith(OWN_PREFIX)
     ]
+
+
+def phrase(reason: str | None) -> str | None:
+    """The words beside a status, or none where they cannot be sent on; nobody needs them (RFC 9112, 4)."""
+    return None if reason is None or _CONTROL.search(reason) else reason
 
 
 def of_error(headers: Mapping[str, str]) -> dict[str, str]:

@@ -10,7 +10,7 @@ from aiohttp import web
 from aiohttp.http import SERVER_SOFTWARE
 from yarl import URL
 
-from proxy.headers import through
+from proxy.headers import phrase, through
 from telemetry.turn import BROKEN_OFF
 
 if TYPE_CHECKING:
@@ -114,7 +114,7 @@ class PassThrough:
         marked: bool,
     ) -> web.StreamResponse:
         record.status = upstream.status
-        response = web.StreamResponse(status=upstream.status, reason=upstream.reason)
+        response = web.StreamResponse(status=upstream.status, reason=phrase(upstream.reason))
         for name, value in through(upstream.headers.items()):
             response.headers.add(name, value)
         request[UNTYPED] = "content-type" not in upstream.headers

@@ -7,7 +7,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 from multidict import CIMultiDict
 
-from proxy.headers import CREDENTIALS, HOP_BY_HOP, IDENTITY, for_handshake, of_error, retry_after, tenant_parts, through
+from proxy.headers import (
+    CREDENTIALS,
+    HOP_BY_HOP,
+    IDENTITY,
+    for_handshake,
+    of_error,
+    phrase,
+    retry_after,
+    tenant_parts,
+    through,
+)
 from state.digest import Keyed
 
 URL = "https://api.openai.com/v1"
@@ -102,6 +112,17 @@ def test_headers_that_the_connection_header_names_stay_as_well() -> None:
 def test_a_second_connection_header_counts_too() -> None:
     headers = [("Connection", "close"), ("connection", "x-two"), ("x-two", "2"), ("x-three", "3")]
     assert through(headers) == [("x-three", "3")]
+
+
+@pytest.mark.parametrize("code", [*range(9), *range(10, 32), 127])
+def test_no_control_character_is_sent_on(code: int) -> None:
+    assert through([("x-a", f"1{chr(code)}2")]) == [("x-a", "1 2")]
+    assert phrase(f"O{chr(code)}K") is None
+
+
+def test_tabs_and_what_is_not_ascii_are_sent_on() -> None:
+    assert through([("x-a", "1\t\xe9")]) == [("x-a", "1\t\xe9")]
+    assert (phrase("Not\tFound"), phrase(None)) == ("Not\tFound", None)
 
 
 def test_our_own_headers_are_not_taken_from_outside() -> None:

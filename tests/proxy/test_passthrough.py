@@ -241,6 +241,17 @@ async def test_an_answer_without_a_type_stays_without() -> None:
         assert (status, "content-type" in headers, body) == (200, False, b"ok")
 
 
+async def test_an_answer_with_control_characters_in_its_head_is_passed_on_without_them() -> None:
+    async def far(request: web.Request) -> web.StreamResponse:
+        assert request.transport is not None
+        request.transport.write(b"HTTP/1.1 200 O\x1aK\r\nx-a: 1\x012\r\ncontent-length: 2\r\n\r\nok")
+        return web.StreamResponse()
+
+    async with before(far) as rig:
+        status, headers, body = await raw(rig, b"GET /v1/files/f HTTP/1.1\r\nHost: x\r\n\r\n")
+        assert (status, headers["x-a"], body) == (200, "1 2", b"ok")
+
+
 @pytest.mark.parametrize("status", [204, 304])
 async def test_an_answer_without_a_body_stays_without(status: int) -> None:
     async def far(request: web.Request) -> web.StreamResponse:

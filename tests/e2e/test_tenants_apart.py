@@ -52,7 +52,7 @@ def script(turn: Turn) -> Play:
         CloseAfter(None, 1001),
         Failed("server_error", f"The model of {name} failed."),
         Incomplete(),
-        Stray(),
+        *([Stray()] if turn.transport == "ws" else []),  # over HTTP it is the client's to read
         *([ErrorFirst(previous_not_found(turn.parent))] if turn.parent else []),
     ]
     return Play(items=[message("answer")], faults=[choose.choice(faults)] if choose.random() < 0.15 else [])

@@ -41,7 +41,7 @@ _FEW = 12
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """How long: `turns` or `minutes`, whichever is there. `restart`: turns between two restarts of anything."""
+    """How long: `turns` at least, or `minutes`. `restart`: turns between two restarts of anything."""
 
     seed: int = 0
     turns: int | None = None
@@ -102,7 +102,8 @@ class Soak:
     def _enough(self) -> bool:
         plan = self._plan
         if plan.turns is not None:
-            return self._judge.tries >= plan.turns
+            # A fast machine is through with the turns before everything was restarted once.
+            return self._judge.tries >= plan.turns and all(self._restarts.values())
         return monotonic() - self._began >= 60 * (plan.minutes or 0)
 
     async def run(self) -> Verdict:

@@ -26,6 +26,7 @@ from upstream.scripted.faults import (
 )
 from wire.errors import ApiError, connection_limit, previous_not_found
 from wire.split import members
+from wire.sse import Parser
 
 Json = dict[str, Any]
 
@@ -52,7 +53,7 @@ def script(turn: Turn) -> Play:
         CloseAfter(None, 1001),
         Failed("server_error", f"The model of {name} failed."),
         Incomplete(),
-        *([Stray()] if turn.transport == "ws" else []),  # over HTTP it is the client's to read
+        Stray(),
         *([ErrorFirst(previous_not_found(turn.parent))] if turn.parent else []),
     ]
     return Play(items=[message("answer")], faults=[choose.choice(faults)] if choose.random() < 0.15 else [])
@@ -94,7 +95,7 @@ class Apart:
             with suppress(asyncio.CancelledError, aiohttp.ClientError):
                 got = await asking
                 self.answers.append((name, sent, got))
-                if got.status == 200 and got.raw and got.response.get("status") == "completed":
+                if self._completed(got):
                     # Without the names that the server gave, so that histories are equal across tenants.
                     history += [{"role": "assistant", "content": "answer"}]
 
@@ -120,13 +121,22 @@ class Apart:
         digests = {(head.tenant, made[head.response_id]) for head in self.rig.heads}
         assert len({digest for digest, _ in digests}) == len({name for _, name in digests}) == len(digests)
 
+    def _completed(self, got: Got) -> bool:
+        told = self._responses(got)
+        return bool(told) and told[-1]["response"].get("status") == "completed"
+
     @staticmethod
     def _responses(got: Got) -> list[Json]:
-        if got.status != 200:
+        """What tells of a response; over HTTP there may be events that are no JSON, as the upstream sent them."""
+        if got.status != 200 or not got.raw:
             return []
-        if got.headers["content-type"].startswith("text/event-stream"):
-            return [event for event in got.events if event.get("response")]
-        return [{"response": got.response}]
+        if not got.headers["content-type"].startswith("text/event-stream"):
+            return [{"response": got.response}]
+        found = []
+        for event in Parser().feed(got.raw):
+            with suppress(ValueError):
+                found.append(json.loads(event.data))
+        return [event for event in found if event.get("response")]
 
 
 async def apart(count: int) -> Apart:

@@ -41,10 +41,11 @@ _FEW = 12
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """How long: `turns` at least, or `minutes`. `restart`: turns between two restarts of anything."""
+    """How long: `turns` at least, `on_links` of them over links, or `minutes`. `restart`: turns between two restarts."""
 
     seed: int = 0
     turns: int | None = None
+    on_links: int = 0
     minutes: float | None = None
     agents: int = 24
     faults: float = 0.1
@@ -102,8 +103,9 @@ class Soak:
     def _enough(self) -> bool:
         plan = self._plan
         if plan.turns is not None:
-            # A fast machine is through with the turns before everything was restarted once.
-            return self._judge.tries >= plan.turns and all(self._restarts.values())
+            # A fast machine is through with the turns before everything was restarted, and while gates are still shut.
+            on_links = self._judge.ways["delta"] + self._judge.ways["full"]
+            return self._judge.tries >= plan.turns and on_links >= plan.on_links and all(self._restarts.values())
         return monotonic() - self._began >= 60 * (plan.minutes or 0)
 
     async def run(self) -> Verdict:

@@ -20,7 +20,7 @@ from wire.errors import ApiError, previous_not_found
 if TYPE_CHECKING:
     from pathlib import Path
 
-SHORT = Plan(seed=7, turns=600, agents=16, restart=130)
+SHORT = Plan(seed=7, turns=600, on_links=400, agents=16, restart=130)
 
 
 async def test_a_soak_finds_nothing_wrong_in_any_turn(tmp_path: Path) -> None:
@@ -28,8 +28,7 @@ async def test_a_soak_finds_nothing_wrong_in_any_turn(tmp_path: Path) -> None:
     assert verdict.passed, table(verdict)
     assert verdict.turns >= 600
     assert verdict.faults > 30
-    # How many depends on the time for which gates stay shut after a restart; what matters is that there are some.
-    assert verdict.ways["delta"] > 30
+    assert verdict.ways["delta"] > 150
     assert all(verdict.restarts.values())
     assert verdict.wrong == dict.fromkeys(COUNTED, 0)
     assert "passed" in table(verdict)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from proxy.answer import Answer, OutOfOrder, Phase, Step
 from proxy.link import Link, LinkEnded
 from proxy.recovery import OWN, REPLAYED, Came, Does, Refusal, When, does, refusal
+from telemetry.reasons import word
 from wire import sse
 
 if TYPE_CHECKING:
@@ -136,7 +137,7 @@ class Relay:
         return does(came, self._when(silent=silent), may_retry=self._may_retry, replays=replays)
 
     async def _failed(self, error: ApiError, *, silent: bool) -> web.StreamResponse | Refusal:
-        self._record.upstream_error = error.code or error.type
+        self._record.upstream_error = word(error.code or error.type)
         found = refusal(error, chained=self._chained)
         came = Came.ERROR if found is None else Came.REFUSED
         done = self._does(came, silent=silent)

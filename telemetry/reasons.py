@@ -3,12 +3,15 @@
 Import-light on purpose: deciding code takes its words from here. Adding a code is free; renaming one breaks dashboards.
 """
 
+import re
 from collections.abc import Container, Mapping
 from types import MappingProxyType
 from typing import Final
 
 OTHER: Final = "other"
 """The label of a code that stands in none of these lists; seeing it means that the list lacks a line."""
+
+_WORD: Final = re.compile(r"[a-z0-9_.-]{1,64}")
 
 TRANSPORTS: Final[Mapping[str, str]] = MappingProxyType(
     {
@@ -126,3 +129,8 @@ STATE_OPERATIONS: Final[Mapping[str, str]] = MappingProxyType(
 def bounded(code: str, known: Container[str]) -> str:
     """The code itself where it is a known one, `other` where not: what keeps label values finite."""
     return code if code in known else OTHER
+
+
+def word(code: str) -> str:
+    """A code that somebody else has made up, `other` where it is no plain word: such a one may quote content."""
+    return code if _WORD.fullmatch(code) else OTHER

@@ -389,6 +389,14 @@ async def test_an_error_of_the_upstream_is_on_record_by_its_code() -> None:
         assert (turn["status"], turn["upstream_error"], turn["error"]) == (500, "boom", "")
 
 
+async def test_a_code_that_quotes_the_request_is_shown_to_the_client_and_is_not_on_record() -> None:
+    async with rigged(one(ErrorFirst(server_error("Boom.", code="no key sk-9d2")))) as rig:
+        got = await first_turn(rig)
+        assert json.loads(got.raw)["error"]["code"] == "no key sk-9d2"
+        turn = rig.running.sidecar.recent.newest()[0]
+        assert (turn["upstream_error"], "sk-9d2" in str(turn)) == ("other", False)
+
+
 async def test_a_client_that_leaves_a_silent_stream_is_noticed() -> None:
     async with rigged(one(Silence(5))) as rig:
         await rig.leave(rig.body([user("a")], stream=True))

@@ -53,6 +53,16 @@ def test_an_unknown_code_becomes_other(code: str, expected: str) -> None:
     assert reasons.bounded(code, reasons.REASONS) == expected
 
 
+@pytest.mark.parametrize("code", ["rate_limit_exceeded", "invalid-prompt.v2", "404", "x" * 64])
+def test_a_plain_word_of_somebody_else_is_told_as_it_is(code: str) -> None:
+    assert reasons.word(code) == code
+
+
+@pytest.mark.parametrize("code", ["", "x" * 65, "Boom", "your key sk-1", "boom\n", "bööm", "{}"])
+def test_what_may_be_content_is_told_as_other(code: str) -> None:
+    assert reasons.word(code) == "other"
+
+
 def test_the_vocabulary_loads_no_library() -> None:
     code = (
         "import sys, telemetry.reasons; print([m for m in sys.modules if m.split('.')[0] in "

@@ -18,15 +18,6 @@ if TYPE_CHECKING:
     from state.match import Reading
 
 
-def answer_item(keyed: Keyed, forms: Sequence[bytes]) -> AnswerItem:
-    """One answered item, given the raw forms in which it was sent; the first is the one that clients see first.
-
-    Services were seen to encrypt reasoning anew between an item's own event and the terminal one: the echo of either
-    form is the item.
-    """
-    return _answer_item(keyed, forms[0], dict.fromkeys(map(canonical, forms)))
-
-
 def _answer_item(keyed: Keyed, first: bytes, canonicals: Iterable[bytes]) -> AnswerItem:
     digests = tuple(map(keyed.form, canonicals))
     try:
@@ -54,7 +45,10 @@ def head_of(
     turns: int = 1,
     context: bytes | None = None,
 ) -> Head | None:
-    """The head of a turn whose input was `reading` and whose answer are these items, each in one or two forms.
+    """The head of a turn whose input was `reading` and whose answer are these items, each in one or two raw forms.
+
+    The first form is the one that clients see first. Services were seen to encrypt reasoning anew between an item's
+    own event and the terminal one: the echo of either form is the item.
 
     `context` is the chain over what the upstream held before it answered, bare (`state.context`).
     `None` when the input's chain is not known, or the answer is without a name or an item: nothing could tell later

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from state.commit import answer_item, head_of
+from state.commit import head_of
 from state.digest import EMPTY, Keyed
 from state.envelope import Envelope
 from state.heads import AnswerItem, Head, HeadIndex
@@ -38,30 +38,35 @@ def certain(found: Head | None) -> Head:
 # One item
 
 
+def item(*forms: bytes) -> AnswerItem:
+    (found,) = certain(made(read(b"[" + USER + b"]"), forms)).answer
+    return found
+
+
 def test_an_item_is_known_by_its_digest_and_its_id() -> None:
-    assert answer_item(KEYED, [MESSAGE]) == AnswerItem((KEYED.item(MESSAGE),), KEYED.name("msg_1"))
+    assert item(MESSAGE) == AnswerItem((KEYED.item(MESSAGE),), KEYED.name("msg_1"))
 
 
 def test_reasoning_is_marked() -> None:
-    assert answer_item(KEYED, [EARLY]).reasoning
-    assert not answer_item(KEYED, [MESSAGE]).reasoning
+    assert item(EARLY).reasoning
+    assert not item(MESSAGE).reasoning
 
 
 def test_both_forms_of_an_item_stand_for_it_the_first_one_first() -> None:
-    assert answer_item(KEYED, [EARLY, LATE]).digests == (KEYED.item(EARLY), KEYED.item(LATE))
-    assert answer_item(KEYED, [LATE, EARLY]).digests == (KEYED.item(LATE), KEYED.item(EARLY))
+    assert item(EARLY, LATE).digests == (KEYED.item(EARLY), KEYED.item(LATE))
+    assert item(LATE, EARLY).digests == (KEYED.item(LATE), KEYED.item(EARLY))
 
 
 def test_forms_that_are_equal_count_once() -> None:
     spaced = json.dumps(json.loads(MESSAGE), indent=1).encode()
-    assert answer_item(KEYED, [MESSAGE, spaced]).digests == (KEYED.item(MESSAGE),)
+    assert item(MESSAGE, spaced).digests == (KEYED.item(MESSAGE),)
 
 
 @pytest.mark.parametrize(
     "raw", [b'{"id":"a","id":"b"}', b'{"id":"\\ud800"}', b"null", b"[]", b'{"id":5}', b'{"id":""}', b'{"id":null}']
 )
 def test_an_item_without_one_exact_id_has_no_reference(raw: bytes) -> None:
-    assert answer_item(KEYED, [raw]) == AnswerItem((KEYED.item(raw),))
+    assert item(raw) == AnswerItem((KEYED.item(raw),))
 
 
 # The head

@@ -1,12 +1,8 @@
 """Prometheus metrics of one sidecar, in a registry of their own. Everything is counted per turn, nothing per event."""
 
-import platform
-from collections.abc import Callable, Iterator, Mapping
-from importlib.metadata import version as installed_version
+from collections.abc import Callable, Mapping
 
 from prometheus_client import Counter, Gauge, Histogram
-from prometheus_client.core import GaugeMetricFamily, Metric
-from prometheus_client.registry import Collector
 
 from telemetry.reasons import (
     DIALS,
@@ -28,7 +24,7 @@ class Metrics:
     """All metrics of one sidecar. Label values come from `telemetry.reasons`; anything else becomes `other`."""
 
     def __init__(self, version: str | None = None) -> None:
-        registry = self._registry = Registry()
+        registry = self._registry = Registry("deltawire_build_info", version)
         self._turns = Counter(
             "deltawire_turns",
             "Turns by transport and by the reason not to be a delta",
@@ -88,11 +84,7 @@ class Metrics:
         self._mode = Gauge(
             "deltawire_transport_mode", "1 for the transport mode in effect", ("mode",), registry=registry
         )
-        Gauge("deltawire_build_info", "Always 1", ("version", "python"), registry=registry).labels(
-            version or installed_version("deltawire"), platform.python_version()
-        ).set(1)
-        self._observed = _Observed()
-        registry.register(self._observed)
+        self.observe_gates(dict)
         # A counter that exists from the start shows its first increase as one.
         for counter, known in (
             (self._retries, RETRY_CAUSES),
@@ -155,53 +147,28 @@ class Metrics:
 
     def observe_links(self, count: Callable[[], Mapping[str, int]]) -> None:
         """Ask `count` at each scrape for the number of links by state."""
-        self._observed.links = count
+        self._registry.observe("deltawire_links", "Upstream links by state", "state", count)
 
     def observe_gates(self, count: Callable[[], Mapping[str, int]]) -> None:
         """Ask `count` at each scrape for the number of shut gates by reason."""
-        self._observed.gates = count
+        self._registry.observe(
+            "deltawire_gates_shut",
+            "Gates between turns and links that are shut, by reason",
+            "reason",
+            lambda: dict.fromkeys(GATES, 0) | dict(count()),
+        )
 
     def observe_heads(self, count: Callable[[], int]) -> None:
         """Ask `count` at each scrape for the number of known heads."""
-        self._observed.heads = count
+        self._registry.observe("deltawire_heads", "Known conversation states", "", lambda: {"": count()})
 
     def observe_tasks(self, count: Callable[[], int]) -> None:
         """Ask `count` at each scrape for the number of tasks of the event loop."""
-        self._observed.tasks = count
+        self._registry.observe("deltawire_tasks", "Tasks of the event loop", "", lambda: {"": count()})
 
     def render(self) -> tuple[bytes, str]:
         """The text exposition of all metrics, and its content type."""
         return self._registry.render()
-
-
-class _Observed(Collector):
-    """The gauges whose values live elsewhere."""
-
-    def __init__(self) -> None:
-        self.links: Callable[[], Mapping[str, int]] = dict
-        self.gates: Callable[[], Mapping[str, int]] = dict
-        self.heads: Callable[[], int] | None = None
-        self.tasks: Callable[[], int] | None = None
-
-    def collect(self) -> Iterator[Metric]:
-        links = GaugeMetricFamily("deltawire_links", "Upstream links by state", labels=("state",))
-        for state, number in self.links().items():
-            links.add_metric((state,), number)
-        yield links
-        gates = GaugeMetricFamily(
-            "deltawire_gates_shut", "Gates between turns and links that are shut, by reason", labels=("reason",)
-        )
-        for reason, number in (dict.fromkeys(GATES, 0) | dict(self.gates())).items():
-            gates.add_metric((reason,), number)
-        yield gates
-        for name, meaning, count in (
-            ("deltawire_heads", "Known conversation states", self.heads),
-            ("deltawire_tasks", "Tasks of the event loop", self.tasks),
-        ):
-            gauge = GaugeMetricFamily(name, meaning)
-            if count is not None:
-                gauge.add_metric((), count())
-            yield gauge
 
 
 def _reason(record: TurnRecord) -> str:

@@ -1,13 +1,9 @@
 """Prometheus metrics of one shipped server, in a registry of their own. Counted per turn, nothing per event."""
 
-import platform
-from collections.abc import Callable, Iterable, Mapping
-from importlib.metadata import version as installed_version
+from collections.abc import Callable, Mapping
 from typing import Final
 
 from prometheus_client import Counter, Gauge, Histogram
-from prometheus_client.core import GaugeMetricFamily
-from prometheus_client.registry import Collector
 
 from telemetry.reasons import bounded
 from telemetry.registry import DURATION_BUCKETS, OVERHEAD_BUCKETS, Registry
@@ -55,7 +51,7 @@ class ServerMetrics:
     """All metrics of one server. Label values come from the tables above; anything else becomes `other`."""
 
     def __init__(self, version: str | None = None) -> None:
-        registry = self._registry = Registry()
+        registry = self._registry = Registry("deltawire_upstream_build_info", version)
         self._turns = Counter(
             "deltawire_upstream_turns",
             "Turns by transport and by how they ended",
@@ -114,11 +110,6 @@ class ServerMetrics:
         self._lag = Gauge(
             "deltawire_upstream_loop_lag_seconds", "How late the event loop last woke a waiting task", registry=registry
         )
-        Gauge("deltawire_upstream_build_info", "Always 1", ("version", "python"), registry=registry).labels(
-            version or installed_version("deltawire"), platform.python_version()
-        ).set(1)
-        self._observed = _Observed()
-        registry.register(self._observed)
         # A counter that exists from the start shows its first increase as one.
         for counter, known in (
             (self._tokens, TOKENS),
@@ -182,23 +173,9 @@ class ServerMetrics:
         self._lag.set(seconds)
 
     def observe(self, name: str, about: str, label: str, values: Callable[[], Mapping[str, float]]) -> None:
-        """Ask `values` at each scrape for the gauge `name`: a number for each value of `label`."""
-        self._observed.gauges[name] = (about, label, values)
+        """See `telemetry.registry.Registry`."""
+        self._registry.observe(name, about, label, values)
 
     def render(self) -> tuple[bytes, str]:
         """The text exposition of all metrics, and its content type."""
         return self._registry.render()
-
-
-class _Observed(Collector):
-    """The gauges whose values live elsewhere; one without a label has its only value under the empty text."""
-
-    def __init__(self) -> None:
-        self.gauges: dict[str, tuple[str, str, Callable[[], Mapping[str, float]]]] = {}
-
-    def collect(self) -> Iterable[GaugeMetricFamily]:
-        for name, (about, label, values) in self.gauges.items():
-            family = GaugeMetricFamily(name, about, labels=(label,) if label else ())
-            for key, number in values().items():
-                family.add_metric((key,) if label else (), number)
-            yield family

@@ -101,6 +101,7 @@ class Memory:
 
 
 def _shared(settings: ProxySettings, on_error: Callable[[str], None]) -> RedisHeads:
-    from state.redis_store import RedisHeads  # noqa: PLC0415 - half a second that a sidecar without Redis does not pay
+    from state.redis_guard import RedisGuard  # noqa: PLC0415 - half a second that a sidecar without Redis does not pay
+    from state.redis_store import RedisHeads  # noqa: PLC0415 - of use with the former only
 
-    return RedisHeads(settings.state, ttl=settings.state_ttl, on_error=on_error)
+    return RedisHeads(RedisGuard(settings.state, on_error=on_error), ttl=settings.state_ttl)

@@ -1,7 +1,6 @@
 """Heads in Redis: what lets another process, or this one after a restart, continue a stored response.
 
-Redis is never needed. Each operation has a short deadline; on trouble of any sort it returns nothing, says so once
-through `on_error`, and Redis is left alone for a while. The turn is then as if nothing were known.
+Redis is never needed (`state.redis_guard`): in trouble the turn is as if nothing were known.
 
 Keys: `deltawire:{TENANT}:head:CHAIN` holds a record (`state.records`), `deltawire:{TENANT}:item:REFERENCE` the digest
 of an item that an id names; all parts are keyed digests in hex. The braces keep a tenant in one slot of a Cluster.
@@ -9,20 +8,16 @@ of an item that an id names; all parts are keyed digests in hex. The braces keep
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from state.digest import SIZE
 from state.records import Unreadable, decode, encode
-from state.redis_guard import RedisGuard
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from state.heads import Head
-    from state.redis_guard import Command, Connected
-    from state.redis_url import RedisAddress
-
+    from state.redis_guard import Command, RedisGuard
 
 MAX_CHAINS: Final = 16
 """Places of an input that are looked up, from the first of those given."""
@@ -31,27 +26,13 @@ MAX_REFERENCES: Final = 1024
 
 
 class RedisHeads:
-    """Stored heads in Redis, for all tenants. Raises ValueError for a URL that names no Redis.
+    """Stored heads in Redis, for all tenants. `ttl`: seconds for which a head is kept after its turn.
 
-    `ttl`, `timeout` and `cooldown` are in seconds: how long a head is kept after its turn, how long any operation may
-    take, how long Redis is left alone after trouble. `on_error` is called with `connect` while Redis has not answered
-    since the last trouble, else with `read`, `write` or `delete`.
+    The names of its operations are `read`, `write` and `delete`.
     """
 
-    def __init__(
-        self,
-        url: str,
-        *,
-        ttl: float,
-        on_error: Callable[[str], None],
-        timeout: float = 0.15,
-        cooldown: float = 5.0,
-        clock: Callable[[], float] = time.monotonic,
-        connect: Callable[[RedisAddress, float], Connected] | None = None,
-    ) -> None:
-        self._redis = RedisGuard(
-            url, on_error=on_error, timeout=timeout, cooldown=cooldown, clock=clock, connect=connect
-        )
+    def __init__(self, redis: RedisGuard, *, ttl: float) -> None:
+        self._redis = redis
         self._ttl = max(1, round(ttl * 1000))
 
     def __repr__(self) -> str:

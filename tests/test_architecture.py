@@ -47,7 +47,6 @@ DOING = {
     ),
     *(f"upstream.scripted.{name}" for name in ("connection", "player", "running", "server", "sinks")),
     "state.redis_guard",
-    "state.redis_store",
     "telemetry.health",
     "telemetry.listener",
     "telemetry.lag",

@@ -18,7 +18,9 @@ from upstream.scripted import Play, message, reasoning
 from upstream.scripted.faults import Resealed
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
+
+    from state.redis_guard import RedisGuard
 
 DELTA = ("delta", None)
 SHARED: dict[str, Any] = {"state": "redis://shared", "secret": b"one secret for all"}
@@ -31,9 +33,9 @@ class Shared:
     names: dict[tuple[bytes, bytes], bytes]
     asked: list[str]
 
-    def __init__(self, url: str, *, ttl: float, on_error: Callable[[str], None]) -> None:
-        assert (url, ttl) == ("redis://shared", ProxySettings().state_ttl)
-        self.on_error = on_error
+    def __init__(self, redis: RedisGuard, *, ttl: float) -> None:
+        assert (str(redis), ttl) == ("redis://shared:6379/0", ProxySettings().state_ttl)
+        self.on_error = redis._on_error
         self.closed = False
 
     async def load(self, tenant: bytes, chains: Sequence[bytes]) -> Head | None:

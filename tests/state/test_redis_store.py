@@ -11,7 +11,7 @@ from redis.asyncio import Redis
 
 from state.digest import SIZE
 from state.redis_guard import MAX_CONCURRENT, Connected
-from state.redis_store import MAX_CHAINS, RedisHeads
+from state.redis_store import MAX_CHAINS
 from telemetry.reasons import STATE_OPERATIONS
 from tests.support.ports import free_port
 from tests.support.stores import (
@@ -25,6 +25,7 @@ from tests.support.stores import (
     assert_works,
     digest,
     free_cluster_port,
+    heads_on,
     started,
 )
 
@@ -265,7 +266,7 @@ async def silent() -> AsyncIterator[Silent]:
 
 async def test_a_server_that_never_answers_costs_one_deadline_and_is_then_left_alone(silent: Silent) -> None:
     errors: list[str] = []
-    store = RedisHeads(f"redis://127.0.0.1:{silent.port}", ttl=TTL, timeout=0.05, on_error=errors.append)
+    store = heads_on(f"redis://127.0.0.1:{silent.port}", timeout=0.05, on_error=errors.append)
     head = a_head()
     async with asyncio.timeout(ENOUGH):
         assert await store.load(head.tenant, [head.chain]) is None
@@ -277,8 +278,8 @@ async def test_a_server_that_never_answers_costs_one_deadline_and_is_then_left_a
 
 async def test_an_answer_that_comes_too_late_is_never_taken_for_that_of_another_question(silent: Silent) -> None:
     clock, errors = Clock(), list[str]()
-    store = RedisHeads(
-        f"redis://127.0.0.1:{silent.port}", ttl=TTL, timeout=0.05, on_error=errors.append, clock=clock, cooldown=1.0
+    store = heads_on(
+        f"redis://127.0.0.1:{silent.port}", timeout=0.05, on_error=errors.append, clock=clock, cooldown=1.0
     )
     head = a_head()
     await store.load(head.tenant, [head.chain])
@@ -292,7 +293,7 @@ async def test_an_answer_that_comes_too_late_is_never_taken_for_that_of_another_
 
 async def test_a_caller_that_is_cancelled_stops_at_once_and_counts_as_no_trouble(silent: Silent) -> None:
     errors: list[str] = []
-    store = RedisHeads(f"redis://127.0.0.1:{silent.port}", ttl=TTL, timeout=ENOUGH, on_error=errors.append)
+    store = heads_on(f"redis://127.0.0.1:{silent.port}", on_error=errors.append)
     asking = asyncio.ensure_future(store.load(b"t" * SIZE, [digest()]))
     await silent.asked.wait()
     asking.cancel()
@@ -313,7 +314,7 @@ async def test_whatever_a_client_raises_stays_inside() -> None:
 
     errors: list[str] = []
     broken: Any = Broken()
-    store = RedisHeads("redis://nowhere", ttl=TTL, on_error=errors.append, connect=lambda *_: Connected(broken))
+    store = heads_on("redis://nowhere", on_error=errors.append, connect=lambda *_: Connected(broken))
     assert await store.load(b"t" * SIZE, [digest()]) is None
     await store.close()
     assert errors == ["connect"]
@@ -321,11 +322,11 @@ async def test_whatever_a_client_raises_stays_inside() -> None:
 
 async def test_neither_repr_nor_refusal_shows_the_password() -> None:
     for url in ("redis://:hunter2@a/1", "rediss+sentinel://:hunter2@a/main", "redis+cluster://:hunter2@a"):
-        store = RedisHeads(url, ttl=TTL, on_error=lambda _: None)
+        store = heads_on(url, on_error=lambda _: None)
         assert "hunter2" not in repr(store)
         await store.close()
     with pytest.raises(ValueError, match="number") as caught:
-        RedisHeads("redis://:hunter2@a/x", ttl=TTL, on_error=lambda _: None)
+        heads_on("redis://:hunter2@a/x", on_error=lambda _: None)
     assert "hunter2" not in str(caught.value)
 
 
@@ -368,7 +369,7 @@ async def test_a_wrong_password_is_trouble_and_nothing_worse(launch: Callable[..
     launch("--port", port, "--bind", "127.0.0.1", "--requirepass", "hunter2", "--save", "")
     await asked(port, "PING", password="hunter2")
     errors: list[str] = []
-    store = RedisHeads(f"redis://:wrong@127.0.0.1:{port}", ttl=TTL, timeout=ENOUGH, on_error=errors.append)
+    store = heads_on(f"redis://:wrong@127.0.0.1:{port}", on_error=errors.append)
     await store.save(a_head())
     await store.close()
     assert errors == ["connect"]

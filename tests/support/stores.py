@@ -16,7 +16,7 @@ from redis.exceptions import RedisError
 from state.digest import SIZE
 from state.envelope import Envelope
 from state.heads import AnswerItem, Head
-from state.redis_guard import Connected
+from state.redis_guard import Connected, RedisGuard
 from state.redis_store import RedisHeads
 from tests.support import fetch
 from tests.support.missing import missing
@@ -53,6 +53,11 @@ def a_head(**changes: Any) -> Head:
     return replace(made, **changes)
 
 
+def heads_on(url: str, *, ttl: float = TTL, timeout: float = ENOUGH, **options: Any) -> RedisHeads:
+    """A store on `url`; `options` are the guard's."""
+    return RedisHeads(RedisGuard(url, timeout=timeout, **options), ttl=ttl)
+
+
 class Clock:
     def __init__(self) -> None:
         self.now = 1000.0
@@ -75,16 +80,11 @@ class Shared:
     opened: list[RedisHeads] = field(default_factory=list)
 
     def open(self, **options: Any) -> RedisHeads:
-        settings: dict[str, Any] = {
-            "ttl": TTL,
-            "timeout": ENOUGH,
-            "clock": self.clock,
-            "on_error": self.errors.append,
-        } | options
+        settings: dict[str, Any] = {"clock": self.clock, "on_error": self.errors.append} | options
         if self.fake is not None:
             server = self.fake
             settings["connect"] = lambda *_: Connected(fakeredis.FakeAsyncRedis(server=server))
-        store = RedisHeads(self.url, **settings)
+        store = heads_on(self.url, **settings)
         self.opened.append(store)
         return store
 
@@ -148,7 +148,7 @@ async def assert_works(url: str) -> None:
     reference = head.answer[0].reference
     assert reference is not None
     for step in ("save", "read", "forget"):
-        store = RedisHeads(url, ttl=TTL, timeout=ENOUGH, on_error=errors.append)
+        store = heads_on(url, on_error=errors.append)
         if step == "save":
             await store.save(head)
         elif step == "read":

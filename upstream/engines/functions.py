@@ -76,6 +76,16 @@ def offered(prompt: Told) -> tuple[tuple[Tool, ...], Any]:
     raise unsupported("tool_choice", "The engine calls functions and custom tools only.")
 
 
+def value_of(written: str) -> Any:
+    """The JSON that a model wrote. Raises `ValueError` for what is none, or cannot be told in UTF-8 to any reader."""
+    try:
+        value = json.loads(written)
+        json.dumps(value, ensure_ascii=False, allow_nan=False).encode()  # no half of a surrogate pair, no infinity
+    except RecursionError:
+        raise ValueError("nested too deeply") from None
+    return value
+
+
 def custom_arguments(text: str) -> str:
     """A custom tool's input as a function's arguments."""
     return json.dumps({CUSTOM_INPUT: text}, ensure_ascii=False)
@@ -84,7 +94,7 @@ def custom_arguments(text: str) -> str:
 def custom_input(arguments: str) -> str:
     """A custom tool's input out of the arguments that a model wrote; they themselves when they are not of that form."""
     try:
-        value = json.loads(arguments)
+        value = value_of(arguments)
     except ValueError:
         return arguments
     if isinstance(value, dict) and isinstance(text := value.get(CUSTOM_INPUT), str):

@@ -10,7 +10,7 @@ import json
 from typing import TYPE_CHECKING, Any, Literal
 
 from upstream.engine import Delta, End, Part, Start
-from upstream.engines.functions import custom_input, start_of
+from upstream.engines.functions import custom_input, start_of, value_of
 from upstream.templates.chatml import CALL, THINK
 
 if TYPE_CHECKING:
@@ -95,7 +95,7 @@ class Tags:
     def _calls(self, text: str) -> Iterator[Part]:
         """One call, or a list of them as some models write."""
         try:
-            value = json.loads(text)
+            value = value_of(text)
         except ValueError:
             value = None
         calls = value if isinstance(value, list) else [value]

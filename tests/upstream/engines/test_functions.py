@@ -107,6 +107,15 @@ def test_arguments_of_another_form_are_the_input_themselves(arguments: str, text
     assert custom_input(arguments) == text
 
 
+@pytest.mark.parametrize(
+    "arguments",
+    ["[" * 200_000, r'{"input": "\ud83d"}', r'"\ud83d"', '{"input": NaN}'],
+    ids=["deep", "half", "text", "no number"],
+)
+def test_arguments_that_cannot_be_told_in_json_and_utf_8_are_the_input_as_they_were_written(arguments: str) -> None:
+    assert custom_input(arguments) == arguments
+
+
 def test_a_call_begins_as_that_of_the_tool_that_its_name_stands_for() -> None:
     tools = by_name(_ALL)
     assert start_of(tools, "get_weather") == Start("function_call", "get_weather")

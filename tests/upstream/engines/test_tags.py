@@ -56,6 +56,22 @@ def test_a_custom_tools_input_is_taken_out(arguments: str) -> None:
     assert told(_played(called)) == [("custom_tool_call", "apply_patch", "*** x")]
 
 
+@pytest.mark.parametrize(
+    "written",
+    [
+        "[" * 200_000,
+        '{"name": "other", "arguments": ' + "[" * 100_000 + "]" * 100_000 + "}",
+        r'{"name": "other", "arguments": {"half": "\ud83d"}}',
+        r'{"name": "\ud83d", "arguments": {}}',
+        '{"name": "other", "arguments": {"x": NaN}}',
+        '{"name": "other", "arguments": {"x": 1e999}}',
+    ],
+    ids=["open", "deep", "half of a pair", "half of a pair as name", "no number", "infinity"],
+)
+def test_a_call_that_cannot_be_told_in_json_and_utf_8_is_text(written: str) -> None:
+    assert told(_played(f"<tool_call>{written}</tool_call>")) == [("message", "", f"<tool_call>{written}")]
+
+
 def test_a_call_whose_closing_tag_is_missing_is_one_if_it_is_whole() -> None:
     assert told(_played(_CALL.removesuffix("</tool_call>")))[0][0] == "function_call"
 

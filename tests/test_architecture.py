@@ -29,6 +29,22 @@ MAY_IMPORT = {
     "bench": {"upstream", "state", "wire", "telemetry"},
 }
 COMPOSITION_ROOT = "proxy.cli"
+ROOMS = {
+    "access": set[str](),
+    "tokens": set[str](),
+    "templates": set[str](),
+    "scripted": set[str](),
+    "settling": set[str](),
+    "stages": {"templates", "tokens"},
+    "engines": {"stages", "templates", "tokens"},
+    "kept": {"settling", "stages"},
+    "turns": {"access", "kept", "settling", "stages"},
+    "http": {"kept", "stages", "turns"},
+    "websocket": {"http", "kept", "stages", "turns"},
+}
+"""Packages of the server, and which of them each one runs code of: only of those above it."""
+BENEATH = {"engine", "problems", "settings", "tasks"}
+"""Modules of the server beside its packages that these may use; all others put the packages together."""
 
 DOING = {
     *(
@@ -40,7 +56,7 @@ DOING = {
         f"upstream.{name}"
         for name in ("admin", "app", "http.api", "http.io", "http.stored", "http.jobs", "kept.library", "listener")
     ),
-    *(f"upstream.{name}" for name in ("settling.settling", "engines.sim", "settling.sinks", "tasks", "websocket.api")),
+    *(f"upstream.{name}" for name in ("settling.writer", "engines.sim", "sinks", "tasks", "websocket.api")),
     *(
         f"upstream.engines.{name}"
         for name in ("chat", "endpoint", "llamacpp", "local", "select", "sglang", "vllm", "weights")
@@ -80,7 +96,7 @@ DECIDING = {
             "stages.validate",
             "stages.resolve",
             "stages.render",
-            "turns.seal",
+            "stages.seal",
             "kept.store",
         )
     ),
@@ -167,6 +183,19 @@ def test_a_folder_imports_only_what_it_may(name: str) -> None:
     used = {one.partition(".")[0] for one in imports(tree(name))}
     assert used & (MAY_IMPORT.keys() | {"tests"}) <= MAY_IMPORT[package] | {package}
     assert COMPOSITION_ROOT not in set(imports(tree(name)))
+
+
+def test_the_packages_of_the_server_stand_in_an_order() -> None:
+    assert ROOMS.keys() == {name[9:] for name in PACKAGES if name.startswith("upstream.")}
+    order = list(ROOMS)
+    assert all(used <= set(order[:at]) for at, used in enumerate(ROOMS.values()))
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_a_package_of_the_server_runs_code_of_those_only_that_it_may(room: str) -> None:
+    inside = [name for name in SOURCES if name.startswith(f"upstream.{room}.")]
+    used = {one for name in inside for one in imports(tree(name), typing_only=False) if one.startswith("upstream.")}
+    assert {one.split(".")[1] for one in used} - BENEATH - {room} == ROOMS[room]
 
 
 def test_the_page_on_the_architecture_names_every_file_of_the_sidecar_on_its_side() -> None:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from telemetry.server_metrics import ServerMetrics
     from upstream.kept.store import Store
-    from upstream.settling.sinks import Sinks
+    from upstream.sinks import Sinks
     from upstream.websocket.api import WsApi
 
 _FORCE = 1.0

@@ -24,13 +24,13 @@ from upstream.kept.recall import Recall
 from upstream.kept.store import Store
 from upstream.listener import unreadable
 from upstream.settling.books import Books
-from upstream.settling.sinks import Sinks
+from upstream.sinks import Sinks
 from upstream.stages.screens import chain
+from upstream.stages.seal import Sealer
 from upstream.stages.style import Style
 from upstream.stages.style import check as check_style
 from upstream.turns.admit import Admission
 from upstream.turns.run import Server
-from upstream.turns.seal import Sealer
 from upstream.websocket.api import WsApi
 from wire.extensions import CONTEXT
 

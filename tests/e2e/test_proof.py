@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from upstream.stages.items import Item
     from upstream.turns.admit import Turn
-    from upstream.websocket.lane import Kept
+    from upstream.turns.asked import Kept
 
 TURNS = 12
 FIRST, DELTA, CAUGHT = ("full", "first_turn"), ("delta", None), ("full", "context_mismatch")

@@ -18,10 +18,10 @@ from upstream.settings import UpstreamSettings
 from upstream.settling.books import Books
 from upstream.stages.items import Item, read_items
 from upstream.stages.resolve import Offer
+from upstream.stages.seal import Sealer
 from upstream.turns.asked import asked
 from upstream.turns.request import read_request
 from upstream.turns.run import Server
-from upstream.turns.seal import Sealer
 from wire.sse import Parser
 
 if TYPE_CHECKING:

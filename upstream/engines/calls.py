@@ -11,13 +11,21 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from upstream.engine import Delta, End, Part
-from upstream.engines.functions import custom_input, start_of
+from upstream.engine import Delta, End, Part, Start
+from upstream.templates.functions import custom_input
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from upstream.stages.resolve import Tool
+
+
+def start_of(tools: Mapping[str, Tool], name: str) -> Start:
+    """The beginning of a call of the tool under this name; of a function so called when there is none."""
+    tool = tools.get(name)
+    if tool is None:
+        return Start("function_call", name)
+    return Start("custom_tool_call" if tool.type == "custom" else "function_call", tool.name, tool.namespace)
 
 
 @dataclass(slots=True)

@@ -9,7 +9,7 @@ from upstream.engine import Accepted, Part, Prompt
 from upstream.engines.chat_request import body
 from upstream.engines.chunks import Chunks
 from upstream.engines.endpoint import Endpoint
-from upstream.engines.functions import by_name
+from upstream.templates.functions import by_name
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator

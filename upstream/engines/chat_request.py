@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from upstream.engines.functions import functions, offered
 from upstream.engines.messages import messages
+from upstream.templates.functions import functions, offered
 
 if TYPE_CHECKING:
     from upstream.engine import Prompt

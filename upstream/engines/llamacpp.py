@@ -14,10 +14,10 @@ from upstream.engine import Accepted, Part, Prompt
 from upstream.engines.chains import Chain, Slots, continued, unpacked
 from upstream.engines.completion import Completion
 from upstream.engines.endpoint import Endpoint
-from upstream.engines.functions import by_name
 from upstream.engines.numbers import slots, token_ids
 from upstream.templates import chatml
 from upstream.templates.chatml import END
+from upstream.templates.functions import by_name
 from upstream.templates.parts import Run, Segment, plain, without_tags
 
 if TYPE_CHECKING:

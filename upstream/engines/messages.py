@@ -11,9 +11,9 @@ import json
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from upstream.engines.functions import custom_arguments, function_name
 from upstream.stages.items import OUTPUTS
-from upstream.stages.resolve import ADDITIONAL
+from upstream.templates.functions import ADDITIONAL, call_of
+from upstream.templates.parts import TEXTS, no_form, no_part
 from wire.errors import invalid_request
 
 if TYPE_CHECKING:
@@ -21,12 +21,10 @@ if TYPE_CHECKING:
 
     from upstream.engine import Prompt
     from upstream.stages.items import Item
+    from wire.errors import ApiError
 
-TEXTS = {"input_text": "text", "output_text": "text", "text": "text", "refusal": "refusal"}
-"""Kinds of content that are text, and the member that holds it."""
 _ROLES = {"developer": "system"}
 _FILE = ("file_data", "file_id", "filename")
-_NOT_ARGUMENTS = frozenset({"type", "id", "call_id", "status", "namespace"})
 
 
 @dataclass(slots=True)
@@ -64,7 +62,7 @@ def messages(prompt: Prompt) -> list[dict[str, Any]]:
             group.message.setdefault("tool_calls", []).append(_call(item))
             calls[item.call_id] = group
         elif item.type != ADDITIONAL:
-            raise invalid_request(f"Items of type '{item.type[:64]}' cannot be shown to this engine.", param="input")
+            raise _unfit(no_form(item))
     head = [{"role": "system", "content": prompt.instructions}] if prompt.instructions else []
     return [*head, *(message for group in groups for message in _flat(group))]
 
@@ -113,7 +111,7 @@ def _text(value: object) -> dict[str, Any]:
 def _part(part: object) -> dict[str, Any]:
     kind = part.get("type") if isinstance(part, dict) else None
     if not isinstance(part, dict) or not isinstance(kind, str):
-        raise no_part(kind)
+        raise _unfit(no_part(kind))
     if kind in TEXTS:
         return _text(part.get(TEXTS[kind]))
     if kind == "input_image" and isinstance(url := part.get("image_url"), str):
@@ -123,25 +121,11 @@ def _part(part: object) -> dict[str, Any]:
         return {"type": "file", "file": found}
     if kind == "input_audio":
         return {"type": "input_audio", "input_audio": part.get("input_audio")}
-    raise no_part(kind)
+    raise _unfit(no_part(kind))
 
 
-def no_part(kind: object) -> Exception:
-    """The error for content that cannot be shown."""
-    return invalid_request(f"Content of type '{str(kind)[:64]}' cannot be shown to this engine.", param="input")
-
-
-def call_of(item: Item) -> tuple[str, str]:
-    """A call's name and its arguments, as those of a function."""
-    value = item.value()
-    name, namespace = item.name or item.type.removesuffix("_call"), value.get("namespace")
-    if item.type == "custom_tool_call":
-        arguments = custom_arguments(str(value.get("input", "")))
-    elif item.type == "function_call":
-        arguments = str(value.get("arguments", ""))
-    else:
-        arguments = json.dumps({key: value[key] for key in value if key not in _NOT_ARGUMENTS}, ensure_ascii=False)
-    return function_name(name, namespace if isinstance(namespace, str) else ""), arguments
+def _unfit(why: str) -> ApiError:
+    return invalid_request(why, param="input")
 
 
 def _call(item: Item) -> dict[str, Any]:

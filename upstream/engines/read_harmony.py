@@ -18,7 +18,7 @@ from array import array
 from typing import TYPE_CHECKING
 
 from upstream.engine import Delta, Part, Start
-from upstream.engines.functions import start_of
+from upstream.engines.calls import start_of
 from upstream.engines.reader import Spelling
 from upstream.engines.writing import Writing
 from upstream.templates.harmony import (

@@ -15,10 +15,10 @@ from upstream.engine import Accepted, Part, Prompt
 from upstream.engines import sglang_wire as wire
 from upstream.engines.chains import unpacked
 from upstream.engines.endpoint import Endpoint
-from upstream.engines.functions import by_name
 from upstream.engines.threads import Threads
 from upstream.engines.token_answer import TokenAnswer
 from upstream.tasks import spawn
+from upstream.templates.functions import by_name
 from wire.errors import CLIENT_ERROR, ApiError
 
 if TYPE_CHECKING:

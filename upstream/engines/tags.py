@@ -10,8 +10,9 @@ import json
 from typing import TYPE_CHECKING, Any, Literal
 
 from upstream.engine import Delta, End, Part, Start
-from upstream.engines.functions import custom_input, start_of, value_of
+from upstream.engines.calls import start_of
 from upstream.templates.chatml import CALL, THINK
+from upstream.templates.functions import custom_input, value_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

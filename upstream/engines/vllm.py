@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Literal
 from upstream.engine import Accepted, Part, Prompt
 from upstream.engines.chains import unpacked
 from upstream.engines.endpoint import Endpoint
-from upstream.engines.functions import by_name
 from upstream.engines.token_answer import TokenAnswer
 from upstream.engines.vllm_wire import ABSENT, GENERATE, MODELS, Asked, Server, body, read, window_of
+from upstream.templates.functions import by_name
 from wire.errors import CLIENT_ERROR, ApiError
 
 if TYPE_CHECKING:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from upstream.engine import Delta, End, Part, Start
-from upstream.engines.functions import custom_input
 from upstream.engines.reader import Spelling
+from upstream.templates.functions import custom_input
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -18,7 +18,7 @@ from upstream.kept.lineage import Lineage, Path, Place
 from upstream.kept.shelf import LOG, Shelf
 from upstream.kept.stored_form import stored_from, told_from
 from upstream.settling.backlog import PORTION_BYTES, Backlog
-from upstream.settling.settling import Writer
+from upstream.settling.writer import Writer
 from wire.errors import ApiError
 
 if TYPE_CHECKING:

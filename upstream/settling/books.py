@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from telemetry.server_metrics import ServerMetrics
     from upstream.access.keys import Key
     from upstream.settling.outcome import Outcome
-    from upstream.settling.settling import Writer
+    from upstream.settling.writer import Writer
 
 
 class Books:

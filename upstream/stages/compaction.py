@@ -18,14 +18,14 @@ import msgspec
 
 from upstream.stages import render
 from upstream.stages.items import CALLS, OUTPUTS, Item, trusted
-from upstream.stages.resolve import ADDITIONAL
-from upstream.turns.seal import COMPACTION
+from upstream.stages.seal import COMPACTION
+from upstream.templates.functions import ADDITIONAL
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from upstream.stages.pipeline import Context
-    from upstream.turns.seal import Sealer
+    from upstream.stages.seal import Sealer
 
 TYPE: Final = "compaction"
 HEADING: Final = "Summary of earlier steps of this conversation, which are not shown any more:"

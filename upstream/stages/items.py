@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from upstream.problems import invalid_type, missing, reworded
-from upstream.turns.seal import COMPACTION, REASONING
+from upstream.stages.seal import COMPACTION, REASONING
 from wire.split import Malformed, elements
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from upstream.stages.render import Made
     from upstream.stages.screen import Verdict
-    from upstream.turns.seal import Sealer
+    from upstream.stages.seal import Sealer
 
 CALLS = frozenset(
     {"function_call", "custom_tool_call", "local_shell_call", "shell_call", "apply_patch_call", "computer_call"},

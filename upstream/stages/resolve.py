@@ -14,6 +14,7 @@ import msgspec
 
 from upstream.problems import invalid_type, missing
 from upstream.stages.persistent import Seq
+from upstream.templates.functions import ADDITIONAL
 from wire.response import shown_tools
 from wire.split import Malformed, elements
 
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
     from upstream.stages.items import Item
 
 _ANY = msgspec.json.Decoder()
-ADDITIONAL = "additional_tools"
 
 
 @dataclass(frozen=True, slots=True)

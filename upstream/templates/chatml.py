@@ -10,10 +10,8 @@ import json
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from upstream.engines.functions import functions, offered
-from upstream.engines.messages import call_of
 from upstream.problems import unsupported
-from upstream.stages.resolve import ADDITIONAL
+from upstream.templates.functions import ADDITIONAL, call_of, functions, offered
 from upstream.templates.parts import Past, Run, Segment, Shown, merged, no_form, output_of, text_of
 from wire.errors import invalid_request
 

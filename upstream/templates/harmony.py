@@ -12,10 +12,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from upstream.engines.functions import function_name, offered
-from upstream.engines.messages import call_of
 from upstream.problems import unsupported
-from upstream.stages.resolve import ADDITIONAL
+from upstream.templates.functions import ADDITIONAL, call_of, function_name, offered
 from upstream.templates.parts import Run, Segment, Shown, merged, no_form, output_of, text_of
 from upstream.templates.typescript import namespace
 

@@ -10,14 +10,14 @@ import json
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
-from upstream.engines.messages import TEXTS
-
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from upstream.stages.items import Item
     from upstream.stages.resolve import Tool
 
+TEXTS: Final = {"input_text": "text", "output_text": "text", "text": "text", "refusal": "refusal"}
+"""Kinds of content that are text, and the member that holds it."""
 _SHOWN_OF_A_TYPE: Final = 64
 
 
@@ -132,7 +132,7 @@ def text_of(content: object) -> tuple[str, tuple[str, ...]]:
             text = part.get(TEXTS[kind])
             texts.append(text if isinstance(text, str) else "")
         else:
-            missing.append(f"Content of type '{str(kind)[:_SHOWN_OF_A_TYPE]}' cannot be shown to this engine.")
+            missing.append(no_part(kind))
     return "".join(texts), tuple(missing)
 
 
@@ -140,6 +140,11 @@ def output_of(item: Item) -> tuple[str, tuple[str, ...]]:
     """As `text_of`, of the output of a call; what is neither text nor parts is shown as JSON."""
     output = item.value().get("output")
     return text_of(output) if isinstance(output, list | str) else (json.dumps(output, ensure_ascii=False), ())
+
+
+def no_part(kind: object) -> str:
+    """The sentence for content that has none."""
+    return f"Content of type '{str(kind)[:_SHOWN_OF_A_TYPE]}' cannot be shown to this engine."
 
 
 def no_form(item: Item) -> str:

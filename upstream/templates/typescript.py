@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any, Final
 
-from upstream.engines.functions import functions
+from upstream.templates.functions import functions
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -18,13 +18,12 @@ from upstream.problems import no_lanes, unsupported
 from upstream.stages import compaction, pipeline, proof, render, screen, window
 from upstream.stages.style import Style
 from upstream.turns.answer import Answer
-from upstream.turns.asked import Asked, Resumed, resume
+from upstream.turns.asked import Asked, Kept, Resumed, resume
 from upstream.turns.prompts import prompt_of, reused
 from upstream.turns.reading import Reader
 from upstream.turns.request import Request, read_request
 from upstream.turns.resumed import ResumedAnswer
 from upstream.turns.values import compact_threshold
-from upstream.websocket.lane import Kept
 from wire.errors import invalid_request, previous_not_found
 
 if TYPE_CHECKING:
@@ -34,7 +33,7 @@ if TYPE_CHECKING:
     from upstream.stages.items import Item
     from upstream.stages.pipeline import Context
     from upstream.stages.proof import Claim
-    from upstream.turns.seal import Sealer
+    from upstream.stages.seal import Sealer
     from upstream.websocket.lane import Lane
 
 

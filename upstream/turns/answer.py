@@ -20,8 +20,8 @@ from wire.split import splice
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from upstream.stages.seal import Sealer
     from upstream.turns.request import Request
-    from upstream.turns.seal import Sealer
 
 _ENCODER = msgspec.json.Encoder()
 

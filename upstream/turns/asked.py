@@ -19,6 +19,7 @@ from wire.response import ECHOED, shown, shown_instructions
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from upstream.stages.pipeline import Context
     from upstream.stages.resolve import Offer
 
 
@@ -49,6 +50,15 @@ class Asked:
     def size(self) -> int:
         """Bytes that it takes, but for the tools."""
         return len(self.text.of or "") + sum(len(raw) for name, raw in self.shown.items() if name != "tools")
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """What a lane needs to continue a response, and to resume it: the conversation, and what was asked."""
+
+    id: str
+    context: Context = field(repr=False)
+    asked: Asked = field(repr=False)
 
 
 @dataclass(frozen=True, slots=True)

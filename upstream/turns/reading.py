@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
     from upstream.kept.store import Store
     from upstream.stages.pipeline import Context
+    from upstream.stages.seal import Sealer
     from upstream.turns.request import Request
-    from upstream.turns.seal import Sealer
     from upstream.websocket.lane import Lane
 
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from upstream.settling.books import Books
     from upstream.turns.admit import Admission, Turn
     from upstream.turns.answer import Event
-    from upstream.websocket.lane import Kept
+    from upstream.turns.asked import Kept
 
 _log = structlog.get_logger("upstream")
 _TOO_MANY = 429

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from upstream.engine import Start
-    from upstream.turns.seal import Sealer
+    from upstream.stages.seal import Sealer
 
 CALLS = {
     "function_call": ("response.function_call_arguments", "arguments"),

@@ -9,7 +9,6 @@ lanes of the connection may continue it as well: such a fork leaves it where it 
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from wire.extensions import ENVELOPE_UNKNOWN
@@ -17,19 +16,9 @@ from wire.extensions import ENVELOPE_UNKNOWN
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from upstream.stages.pipeline import Context
-    from upstream.turns.asked import Asked
+    from upstream.turns.asked import Kept
     from upstream.websocket.frame import Frame
     from wire.errors import ApiError
-
-
-@dataclass(frozen=True, slots=True)
-class Kept:
-    """What the lane needs to continue a response, and to resume it: the conversation, and what was asked."""
-
-    id: str
-    context: Context = field(repr=False)
-    asked: Asked = field(repr=False)
 
 
 class Lane:

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from tests.upstream.engines.prompts import PATCH, SPACED, WEATHER, told
 from upstream.engine import Delta, End, Part, Start
-from upstream.engines.calls import Calls
-from upstream.engines.functions import by_name
+from upstream.engines.calls import Calls, start_of
+from upstream.templates.functions import by_name, function_name
 
 _TOOLS = by_name((WEATHER, PATCH, SPACED))
 
@@ -97,3 +97,12 @@ def test_however_the_pieces_of_parallel_calls_are_mixed_each_call_is_told_whole_
         for number, name in enumerate(names)
     ]
     assert found == expected
+
+
+def test_a_call_begins_as_that_of_the_tool_that_its_name_stands_for() -> None:
+    assert start_of(_TOOLS, "get_weather") == Start("function_call", "get_weather")
+    for tool in (WEATHER, PATCH, SPACED):
+        begun = start_of(_TOOLS, function_name(tool.name, tool.namespace))
+        assert (begun.name, begun.namespace) == (tool.name, tool.namespace)
+        assert begun.kind == ("custom_tool_call" if tool.type == "custom" else "function_call")
+    assert start_of(_TOOLS, "nobody") == Start("function_call", "nobody")

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tests.upstream.engines.prompts import PATCH, WEATHER, told
 from upstream.engine import Delta, End, Part, Start, Stop, Usage
 from upstream.engines.chunks import Chunks
-from upstream.engines.functions import by_name
+from upstream.templates.functions import by_name
 from wire.errors import ApiError
 from wire.sse import Parser
 

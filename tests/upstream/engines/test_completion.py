@@ -9,7 +9,7 @@ from tests.upstream.engines.prompts import WEATHER, told
 from upstream.engine import End, Part, Stop, Usage
 from upstream.engines.chains import packed
 from upstream.engines.completion import Completion
-from upstream.engines.functions import by_name
+from upstream.templates.functions import by_name
 from wire.errors import ApiError
 
 _LAST = {

@@ -8,8 +8,8 @@ from tests.upstream.engines.prompts import WEATHER, told
 from tests.upstream.engines.vocabularies import BYTES, UNKNOWN, Bytes
 from upstream.engine import Delta, End, Part, Start
 from upstream.engines.chains import packed
-from upstream.engines.functions import by_name
 from upstream.engines.read_chatml import ChatML
+from upstream.templates.functions import by_name
 
 _CALL = '<tool_call>\n{"name": "get_weather", "arguments": {}}\n</tool_call>'
 

@@ -13,8 +13,8 @@ from tests.upstream.engines.prompts import PATCH, SPACED, WEATHER, told
 from tests.upstream.engines.vocabularies import BYTES, UNKNOWN
 from upstream.engine import Delta, End, Part, Start
 from upstream.engines.chains import packed
-from upstream.engines.functions import by_name
 from upstream.engines.read_harmony import Harmony
+from upstream.templates.functions import by_name
 from upstream.tokens.vocabulary import load
 
 _TOOLS = by_name((WEATHER, PATCH, SPACED))

@@ -6,8 +6,8 @@ from hypothesis import strategies as st
 
 from tests.upstream.engines.prompts import PATCH, SPACED, WEATHER, told
 from upstream.engine import Delta, End, Part, Start
-from upstream.engines.functions import by_name
 from upstream.engines.tags import Tags
+from upstream.templates.functions import by_name
 
 _TOOLS = by_name((WEATHER, PATCH, SPACED))
 _CALL = '<tool_call>\n{"name": "get_weather", "arguments": {"city": "Bern"}}\n</tool_call>'

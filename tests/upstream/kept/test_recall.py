@@ -13,7 +13,8 @@ from upstream.kept.recall import Named, Recall, named
 from upstream.kept.store import Store, Stored
 from upstream.stages.items import output_item
 from upstream.stages.pipeline import EMPTY, extend
-from upstream.websocket.lane import Kept, Lane
+from upstream.turns.asked import Kept
+from upstream.websocket.lane import Lane
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -12,7 +12,7 @@ from upstream.engine import Usage
 from upstream.settling.backlog import Backlog
 from upstream.settling.books import Books
 from upstream.settling.outcome import Outcome
-from upstream.settling.settling import Writer
+from upstream.settling.writer import Writer
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -10,7 +10,7 @@ from tests.upstream.helpers import SEALER, WEATHER, items
 from upstream.stages import compaction
 from upstream.stages.items import Item, read_items
 from upstream.stages.pipeline import EMPTY, Context, extend
-from upstream.turns.seal import Sealer
+from upstream.stages.seal import Sealer
 from wire.errors import ApiError
 
 _LONG = "word " * 400

@@ -22,7 +22,7 @@ from upstream.engines.sim import Sim
 from upstream.kept.store import Store
 from upstream.stages import pipeline, proof
 from upstream.turns.admit import Admission, Turn
-from upstream.websocket.lane import Kept, Lane
+from upstream.websocket.lane import Lane
 from wire.errors import ApiError
 from wire.extensions import CONTEXT_FIELD
 
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from upstream.stages.items import Item
+    from upstream.turns.asked import Kept
 
 Json = dict[str, Any]
 ME, NONCE, KEYED = b"me", b"n" * 16, Keyed(b"secret")

@@ -16,7 +16,7 @@ from upstream.websocket.lane import Lane
 from wire.errors import ApiError
 
 if TYPE_CHECKING:
-    from upstream.websocket.lane import Kept
+    from upstream.turns.asked import Kept
 
 _ME, _YOU = b"me", b"you"
 

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from array import array
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -13,7 +13,10 @@ from upstream.stages.style import size
 from upstream.tokens.vocabulary import load
 from upstream.turns.admit import Admission, Turn
 from upstream.turns.prompts import reused
-from upstream.websocket.lane import Kept, Lane
+from upstream.websocket.lane import Lane
+
+if TYPE_CHECKING:
+    from upstream.turns.asked import Kept
 
 _ME = b"me"
 _KNOWN = load("o200k_harmony")

@@ -9,9 +9,10 @@ from tests.upstream.helpers import SEALER, WEATHER, members
 from upstream.kept.store import Store, Stored
 from upstream.stages import proof
 from upstream.stages.pipeline import Context
+from upstream.turns.asked import Kept
 from upstream.turns.reading import Read, Reader
 from upstream.turns.request import read_request
-from upstream.websocket.lane import Kept, Lane
+from upstream.websocket.lane import Lane
 from wire.errors import ApiError
 
 _ME, _YOU = b"me", b"you"

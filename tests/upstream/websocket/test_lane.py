@@ -2,8 +2,9 @@ import pytest
 
 from tests.upstream.helpers import ASKED
 from upstream.stages.pipeline import EMPTY
+from upstream.turns.asked import Kept
 from upstream.websocket.frame import Frame
-from upstream.websocket.lane import Kept, Lane
+from upstream.websocket.lane import Lane
 from wire.errors import ApiError, invalid_request, server_error
 
 ONE, TWO = Frame(parent="1"), Frame(parent="2")

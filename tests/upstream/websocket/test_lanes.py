@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections import deque
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import settings
@@ -9,10 +10,13 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from tests.upstream.helpers import ASKED
 from upstream.stages.pipeline import EMPTY
+from upstream.turns.asked import Kept
 from upstream.websocket.frame import Frame
-from upstream.websocket.lane import Kept, Lane
 from upstream.websocket.lanes import IN_FLIGHT, NAMES, Lanes
 from wire.errors import connection_limit, invalid_request
+
+if TYPE_CHECKING:
+    from upstream.websocket.lane import Lane
 
 _PLENTY = 1_000_000
 

@@ -6,8 +6,9 @@ from tests.upstream.helpers import ASKED, items, members, turn
 from tests.upstream.sockets import connected
 from upstream.kept.budget import CONNECTION, KEY, LANE, PROCESS, WHOLE, Budget, Scope, weight
 from upstream.stages.pipeline import EMPTY, extend
+from upstream.turns.asked import Kept
 from upstream.websocket.envelope_cache import EnvelopeCache
-from upstream.websocket.lane import Kept, Lane
+from upstream.websocket.lane import Lane
 from upstream.websocket.share import Share
 
 if TYPE_CHECKING:

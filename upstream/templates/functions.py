@@ -10,21 +10,24 @@ import json
 import re
 from typing import TYPE_CHECKING, Any
 
-from upstream.engine import Start
 from upstream.problems import unsupported
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
+    from upstream.stages.items import Item
     from upstream.stages.resolve import Tool
     from upstream.templates.parts import Told
 
 CUSTOM_INPUT = "input"
 """The parameter that carries a custom tool's text."""
+ADDITIONAL = "additional_tools"
+"""The type of items that offer more tools; these are shown with the others, not where the item stands."""
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _OTHER = re.compile(r"[^A-Za-z0-9_-]")
 _KEPT = 55
 _DIGEST = 4
+_NOT_ARGUMENTS = frozenset({"type", "id", "call_id", "status", "namespace"})
 _CUSTOM = {
     "type": "object",
     "properties": {CUSTOM_INPUT: {"type": "string", "description": "The tool's whole input, as plain text."}},
@@ -45,14 +48,6 @@ def function_name(name: str, namespace: str = "") -> str:
 def by_name(tools: Iterable[Tool]) -> dict[str, Tool]:
     """Each tool under the name that stands for it."""
     return {function_name(tool.name, tool.namespace): tool for tool in tools}
-
-
-def start_of(tools: Mapping[str, Tool], name: str) -> Start:
-    """The beginning of a call of the tool under this name; of a function so called when there is none."""
-    tool = tools.get(name)
-    if tool is None:
-        return Start("function_call", name)
-    return Start("custom_tool_call" if tool.type == "custom" else "function_call", tool.name, tool.namespace)
 
 
 def functions(tools: Iterable[Tool]) -> list[dict[str, Any]]:
@@ -100,6 +95,19 @@ def custom_input(arguments: str) -> str:
     if isinstance(value, dict) and isinstance(text := value.get(CUSTOM_INPUT), str):
         return text
     return value if isinstance(value, str) else arguments
+
+
+def call_of(item: Item) -> tuple[str, str]:
+    """A call's name and its arguments, as those of a function."""
+    value = item.value()
+    name, namespace = item.name or item.type.removesuffix("_call"), value.get("namespace")
+    if item.type == "custom_tool_call":
+        arguments = custom_arguments(str(value.get("input", "")))
+    elif item.type == "function_call":
+        arguments = str(value.get("arguments", ""))
+    else:
+        arguments = json.dumps({key: value[key] for key in value if key not in _NOT_ARGUMENTS}, ensure_ascii=False)
+    return function_name(name, namespace if isinstance(namespace, str) else ""), arguments
 
 
 def _named(tools: Sequence[Tool], wanted: Iterable[Any]) -> list[str]:

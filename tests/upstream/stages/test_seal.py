@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from upstream.turns.seal import COMPACTION, Sealer
+from upstream.stages.seal import COMPACTION, Sealer
 from wire.errors import ApiError
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from telemetry.server_metrics import ServerMetrics
 from upstream.settings import UpstreamSettings
-from upstream.settling.sinks import Sinks
+from upstream.sinks import Sinks
 
 if TYPE_CHECKING:
     from pathlib import Path

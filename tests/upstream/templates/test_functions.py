@@ -7,15 +7,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.upstream.engines.prompts import PATCH, SPACED, WEATHER, prompt
-from upstream.engine import Start
-from upstream.engines.functions import (
+from upstream.templates.functions import (
     by_name,
     custom_arguments,
     custom_input,
     function_name,
     functions,
     offered,
-    start_of,
 )
 from wire.errors import ApiError
 
@@ -114,13 +112,3 @@ def test_arguments_of_another_form_are_the_input_themselves(arguments: str, text
 )
 def test_arguments_that_cannot_be_told_in_json_and_utf_8_are_the_input_as_they_were_written(arguments: str) -> None:
     assert custom_input(arguments) == arguments
-
-
-def test_a_call_begins_as_that_of_the_tool_that_its_name_stands_for() -> None:
-    tools = by_name(_ALL)
-    assert start_of(tools, "get_weather") == Start("function_call", "get_weather")
-    for tool in _ALL:
-        begun = start_of(tools, function_name(tool.name, tool.namespace))
-        assert (begun.name, begun.namespace) == (tool.name, tool.namespace)
-        assert begun.kind == ("custom_tool_call" if tool.type == "custom" else "function_call")
-    assert start_of(tools, "nobody") == Start("function_call", "nobody")

@@ -9,7 +9,7 @@ from structlog.testing import capture_logs
 from telemetry.server_metrics import ServerMetrics
 from tests.telemetry.test_server_metrics import samples
 from upstream.settling.backlog import Backlog, PartlyWrittenError
-from upstream.settling.settling import Writer
+from upstream.settling.writer import Writer
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence

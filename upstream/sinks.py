@@ -9,7 +9,7 @@ from upstream.kept.library import Library
 from upstream.kept.vault import Vault
 from upstream.settling.backlog import Backlog
 from upstream.settling.ledger import LedgerFile
-from upstream.settling.settling import Writer
+from upstream.settling.writer import Writer
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

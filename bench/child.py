@@ -50,6 +50,11 @@ class Child:
         return next(int(line.split()[1]) * _KIB for line in status.splitlines() if line.startswith("VmRSS:"))
 
 
+def cpu_of(child: Child | None) -> float:
+    """Its processor seconds so far; none where there is no child."""
+    return child.cpu() if child is not None else 0.0
+
+
 @contextlib.asynccontextmanager
 async def running(
     argv: Sequence[str], wait_for: Collection[str], environment: Mapping[str, str] | None = None

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from bench.child import COMMAND, START_LIMIT, Child, running
+from bench.child import COMMAND, START_LIMIT, Child, cpu_of, running
 from bench.speed import nginx
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ class Hop:
 
     def cpu(self) -> float:
         """Its processor seconds so far."""
-        return self.child.cpu() if self.child is not None else 0.0
+        return cpu_of(self.child)
 
 
 def names() -> list[str]:

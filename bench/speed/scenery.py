@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from bench.child import Child, ended, running
+from bench.child import Child, cpu_of, ended, running
 from bench.speed import certificate, tun
 from bench.speed.agent import Job, Loop
 from bench.speed.counts import Carried, Counts
@@ -32,10 +32,12 @@ _LOOP_LIMIT = 900.0
 
 @dataclass(frozen=True, slots=True)
 class Network:
-    """Round trip in seconds, and bits a second each way (0 is without limit)."""
+    """What lies between the two sides."""
 
     round_trip: float
+    """Seconds."""
     rate: float
+    """Bits a second each way; 0 is without limit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,12 +65,11 @@ class Place:
     async def loop(self, calls: int, idle: float, seed: int) -> Outcome:
         """An agent's loop. Raises `TurnFailed`."""
         job = Job(self.base, self.way.says, calls, idle, seed, str(self.trusted))
-        carried, server, sidecar = self.counts.read(), self.server.cpu(), self._sidecar()
+        carried, server, sidecar = self.counts.read(), self.server.cpu(), cpu_of(self.sidecar)
         loop = await _agent(self.near, job)
-        return Outcome(loop, self.counts.read().since(carried), self.server.cpu() - server, self._sidecar() - sidecar)
-
-    def _sidecar(self) -> float:
-        return self.sidecar.cpu() if self.sidecar is not None else 0.0
+        return Outcome(
+            loop, self.counts.read().since(carried), self.server.cpu() - server, cpu_of(self.sidecar) - sidecar
+        )
 
 
 @asynccontextmanager

@@ -5,7 +5,7 @@ from contextlib import AbstractAsyncContextManager
 import pytest
 
 from bench import child
-from bench.child import Child, StartFailed, running
+from bench.child import Child, StartFailed, cpu_of, running
 
 
 def _started(text: str, *wanted: str) -> AbstractAsyncContextManager[Child]:
@@ -65,4 +65,5 @@ async def test_its_processor_time_grows_with_its_work_and_its_memory_with_what_i
     busy = "kept = b'a' * (64 << 20); sum(range(10**6)); "
     async with _started(f"{busy} {_UP} time.sleep(60)") as worked, _started(f"{_UP} time.sleep(60)") as idle:
         assert worked.cpu() > idle.cpu() > 0
+        assert cpu_of(worked) > cpu_of(idle) > cpu_of(None) == 0
         assert worked.resident() - idle.resident() > 32 << 20

@@ -53,6 +53,12 @@ class Script:
     def chunks(self) -> list[list[int]]:
         return [self.tokens[at : at + _CHUNK] for at in range(0, len(self.tokens), _CHUNK)]
 
+    def refused(self) -> web.Response | None:
+        if self.refusal is None:
+            return None
+        status, error, headers = self.refusal
+        return web.json_response(error, status=status, headers=headers)
+
     async def hang(self) -> None:
         try:
             await asyncio.Event().wait()
@@ -115,9 +121,8 @@ class VllmServer:
     ) -> web.StreamResponse:
         self.bodies.append(body)
         script, limit = self.script, sampling.get("max_tokens")
-        if script.refusal is not None:
-            status, error, headers = script.refusal
-            return web.json_response(error, status=status, headers=headers)
+        if (refused := script.refused()) is not None:
+            return refused
         if limit is None and "prompt" in body:
             limit = 16
         if limit == 0:
@@ -192,9 +197,8 @@ class SglangServer:
         body = await request.json()
         self.bodies.append(body)
         script = self.script
-        if script.refusal is not None:
-            status, error, headers = script.refusal
-            return web.json_response(error, status=status, headers=headers)
+        if (refused := script.refused()) is not None:
+            return refused
         prompt = self._whole(body)
         if not body["stream"]:
             assert body["sampling_params"]["max_new_tokens"] == 0

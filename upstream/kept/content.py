@@ -58,7 +58,7 @@ class Shelf:
         return found[0] if found is not None else read_offer(raw)
 
     def put(self, items: Iterable[Item], offer: Offer, head: Head) -> None:
-        """Keep what a request brought, after the stages have looked at it."""
+        """Keep what a request brought or used, after the stages have looked at it."""
         for item in items:
             if item.raw not in self._items:
                 self._items[item.raw] = item, item_weight(item)
@@ -66,17 +66,13 @@ class Shelf:
         if offer.raw and offer.raw not in self._offers:
             self._offers[offer.raw] = offer, offer_weight(offer)
             self.held += offer_weight(offer)
-        if all(head is not one for one in self.heads):
-            self.heads.append(head)
+        elif offer.raw:
+            self._offers.move_to_end(offer.raw)
+        others = [one for one in self.heads if one is not head]
+        if len(others) == len(self.heads):
             self.held += head_weight(head)
-        while len(self._offers) > _OFFERS:
-            self.held -= self._offers.popitem(last=False)[1][1]
-        while len(self.heads) > _HEADS:
-            self.held -= head_weight(self.heads.popleft())
-        while self.held > self.limit and self._items:
-            self.held -= self._items.popitem(last=False)[1][1]
-        while self.held > self.limit and self.heads:
-            self.held -= head_weight(self.heads.popleft())
+        self.heads = deque([*others, head])
+        self._bound()
 
     def evict(self) -> None:
         """Forget everything: a budget is exceeded."""
@@ -85,6 +81,18 @@ class Shelf:
         self.heads.clear()
         self.held = 0
         self.gone()
+
+    def _bound(self) -> None:
+        while len(self._offers) > _OFFERS:
+            self.held -= self._offers.popitem(last=False)[1][1]
+        while len(self.heads) > _HEADS:
+            self.held -= head_weight(self.heads.popleft())
+        while self.held > self.limit and self._items:
+            self.held -= self._items.popitem(last=False)[1][1]
+        while self.held > self.limit and self.heads:
+            self.held -= head_weight(self.heads.popleft())
+        while self.held > self.limit and self._offers:
+            self.held -= self._offers.popitem(last=False)[1][1]
 
 
 class Contents:

@@ -115,6 +115,35 @@ def test_few_offers_and_heads_are_kept() -> None:
     assert len(shelf.heads) == 8
 
 
+def test_offers_and_heads_that_are_used_again_outlast_those_that_came_after_them() -> None:
+    shelf = Shelf(10_000_000)
+    offers = [read_offer(json.dumps([WEATHER | {"description": str(number)}]).encode()) for number in range(9)]
+    heads = [head(Style(), Told(str(number))) for number in range(9)]
+    for number in [*range(8), 0, 8]:
+        shelf.put([], offers[number], heads[number])
+
+    assert [one.told.instructions for one in shelf.heads] == ["2", "3", "4", "5", "6", "7", "0", "8"]
+    assert [number for number, one in enumerate(offers) if shelf.offer(one.raw) is one] == [0, *range(2, 9)]
+
+
+def test_offers_leave_where_they_alone_are_more_than_a_shelf_holds() -> None:
+    shelf = Shelf(1_000_000)
+    offers = [
+        read_offer(json.dumps([WEATHER | {"description": str(number) * size}]).encode())
+        for number, size in enumerate([50_000, 50_000, 50_000, 200_000])
+    ]
+    for number, offer in enumerate(offers[:3], 1):
+        shelf.put([], offer, _HEAD)
+        assert shelf.held == sum(map(offer_weight, offers[max(0, number - 2) : number])) + sum(
+            map(head_weight, shelf.heads)
+        )
+        assert shelf.held <= 1_000_000
+    shelf.put([], offers[3], _HEAD)
+
+    assert shelf.held == 0
+    assert shelf.offer(offers[3].raw) is not offers[3]
+
+
 def test_a_shelf_is_charged_to_its_owner_and_to_the_process() -> None:
     (item,) = items("hi")
     budget = _budget()

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 import proxy
 import proxy.app
+from proxy.commands import CHAOS, ENGINE_KEY, NOT_OF_UP, PROXY, UP, UPSTREAM, of_server
 from proxy.explain import explain
-from proxy.options import CHAOS, ENGINE_KEY, NOT_OF_UP, PROXY, UP, UPSTREAM, BadSettingError, of_server, parser
+from proxy.options import BadSettingError, parser
 from proxy.serve import serve, told
 from proxy.settings import ProxySettings
 from proxy.streams import complete, say

@@ -8,7 +8,8 @@ import sys
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from proxy.options import LOG_LEVEL, BadSettingError, parser, values
+from proxy.commands import LOG_LEVEL
+from proxy.options import BadSettingError, parser, values
 from telemetry import logs
 
 if TYPE_CHECKING:

@@ -9,7 +9,8 @@ from typing import Any
 import jsonschema  # type: ignore[import-untyped]
 import pytest
 
-from proxy.options import LOG_LEVEL, PROXY, UPSTREAM, Option
+from proxy.commands import LOG_LEVEL, PROXY, UPSTREAM
+from proxy.options import Option
 from tests.helm.chart import CASES, CHART, Helm, environment, ours
 from tests.helm.test_compose import services
 

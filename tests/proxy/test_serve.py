@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from proxy.options import CHAOS, BadSettingError
+from proxy.commands import CHAOS
+from proxy.options import BadSettingError
 from proxy.serve import serve, told
 from telemetry import logs
 

@@ -7,7 +7,8 @@ from typing import Literal, get_args, get_origin, get_type_hints
 
 import pytest
 
-from proxy.options import PROXY, address
+from proxy.commands import PROXY
+from proxy.readers import address
 from proxy.settings import Address, ProxySettings
 
 

@@ -67,7 +67,7 @@ def test_every_policy_of_the_envelope_is_documented() -> None:
 
 
 def test_every_label_of_the_servers_metrics_is_documented_with_its_meaning() -> None:
-    page = (DOCS / "server.md").read_text()
+    page = (DOCS / "server-metrics.md").read_text()
     known = server_metrics
     for codes in (
         known.TRANSPORTS,

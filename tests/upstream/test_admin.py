@@ -119,7 +119,7 @@ async def test_a_port_that_is_taken_is_an_error_and_leaves_nothing_behind() -> N
 async def test_every_metric_stands_in_the_documentation_and_no_other(
     http: aiohttp.ClientSession, tmp_path: Path
 ) -> None:
-    page = (Path(__file__).parents[2] / "docs" / "server.md").read_text()
+    page = (Path(__file__).parents[2] / "docs" / "server-metrics.md").read_text()
     async with serving(ledger=str(tmp_path / "ledger"), **_BESIDE) as server:
         _, text = await _get(http, server, "/metrics")
     told = {

@@ -15,7 +15,7 @@ NAMES: Final = ("o200k_harmony", "qwen3", "llama3", "cl100k_base")
 
 
 class BuiltIn:
-    """One of `NAMES`. Reading it takes about half a second of CPU time."""
+    """One of `NAMES`. Reading it takes about a second of CPU time."""
 
     def __init__(self, name: str) -> None:
         self.name = name

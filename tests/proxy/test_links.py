@@ -237,19 +237,21 @@ async def test_an_upstream_that_does_not_finish_the_handshake_costs_the_dial_tim
 
     async with await asyncio.start_server(never, "127.0.0.1", 0) as server:
         port = server.sockets[0].getsockname()[1]
-        async with rigged(url=f"http://127.0.0.1:{port}/v1", dial_timeout=0.05) as rig:
+        async with rigged(url=f"http://127.0.0.1:{port}/v1", dial_timeout=0.5) as rig:
             with pytest.raises(NoLinkError, match="dial_failed"):
                 await rig.links.acquire(b"t", None, {})
+            assert (await rig.metrics())("deltawire_dials_total", outcome="unanswered") == 1
             assert rig.states == []
 
 
 async def test_after_a_dial_without_an_answer_no_turn_of_the_tenant_waits_for_the_next_one() -> None:
     dialled = 0
 
-    async def never(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def babbles(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         nonlocal dialled
         dialled += 1
-        await reader.read()
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"no HTTP\r\n\r\n")
         writer.close()
 
     async def refused(rig: Rig, tenant: bytes) -> int:
@@ -257,9 +259,9 @@ async def test_after_a_dial_without_an_answer_no_turn_of_the_tenant_waits_for_th
             await rig.links.acquire(tenant, None, {})
         return dialled
 
-    async with await asyncio.start_server(never, "127.0.0.1", 0) as server:
+    async with await asyncio.start_server(babbles, "127.0.0.1", 0) as server:
         port = server.sockets[0].getsockname()[1]
-        async with rigged(url=f"http://127.0.0.1:{port}/v1", dial_timeout=0.05) as rig:
+        async with rigged(url=f"http://127.0.0.1:{port}/v1") as rig:
             assert [await refused(rig, b"t") for _ in range(3)] == [1, 1, 1]
             assert await refused(rig, b"u") == 2, "a handshake may be one tenant's trouble"
             with later(REFUSED.first):

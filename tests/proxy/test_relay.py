@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
+from time import monotonic
 from typing import Any
+from unittest.mock import patch
 
 import orjson
 import pytest
@@ -427,14 +429,22 @@ async def test_a_further_event_that_does_not_come_in_time_ends_the_stream_in_res
 
 
 async def test_each_event_gives_the_next_one_its_time_and_the_first_has_its_own() -> None:
-    gate = asyncio.Event()
-    async with rigged(one(Hold(gate, 1)), first_event_timeout=0.05, event_timeout=3600.0) as rig:
-        body = rig.body([user("a")], stream=True)
-        asking = asyncio.ensure_future(rig.post(body))
-        await rig.up.until(lambda: bool(rig.up.turns) and rig.up.turns[0].events_sent == 1)
-        await asyncio.sleep(0.1)
-        gate.set()
-        assert (await asking).types[-1] == "response.completed"
+    gate, looks = asyncio.Event(), 0
+
+    def later() -> float:
+        nonlocal looks
+        looks += 1
+        return monotonic() + 1000.0
+
+    async with (
+        rigged(one(Hold(gate, 5)), first_event_timeout=500.0, event_timeout=3600.0, silence=0.01) as rig,
+        rig.open(rig.body([user("a")], stream=True)) as got,
+    ):
+        await got.content.readuntil(b"response.output_item.added")
+        with patch("proxy.relay.monotonic", later), patch("proxy.link.monotonic", later):
+            await until(lambda: looks > 20)
+            gate.set()
+            assert b"event: response.completed" in await got.read()
 
 
 # A turn that may have run, sent once more with the operator's leave
